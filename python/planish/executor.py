@@ -338,6 +338,7 @@ class Executor:
         self.bindings = self._find_bindings()
         self._tangled: set[int] = set()
         self.effects, self._copies = ([], []) if effects is None else self._find_effects(native, effects)
+        self._leave_out_copies()
         if native:
             self._load(program, binaries, rt)
         read = blobs if callable(blobs) else lambda name: (Path(blobs) / name).read_bytes()
@@ -358,7 +359,9 @@ class Executor:
         if self._copies:
             changed = {step["to"] for step in self._copies}
             buffers = [b | {"role": "state"} if i in changed else b for i, b in enumerate(self._buffers)]
-            program = program | {"buffers": buffers, "steps": self._steps + self._copies}
+            program = program | {"buffers": buffers}
+        if self._copies or self._steps is not program["steps"]:
+            program = program | {"steps": self._steps + self._copies}
         text = json.dumps(program).encode()
         paths = (ctypes.c_char_p * max(1, len(binaries)))(*[str(b).encode() for b in binaries])
         handle, error = ctypes.c_void_p(), _Error()
@@ -431,16 +434,35 @@ class Executor:
         return effects, copies
 
     def _may_be_written(self, value: int, target: int, in_place: bool) -> bool:
-        """Whether kernels may write `value` into the memory of `target` (-1: nothing reads it): each that reads the target runs before
-        the first that writes the value, or is the one that does and was found to read each element where it writes it (`in_place`)."""
+        """Whether steps may write `value` into the memory of `target` (-1: nothing reads it): each that reads the target runs before
+        the first that writes the value, or is the one that does and was found to read each element where it writes it (`in_place`).
+        A copy of the target to the value counts as neither: there it stands already, and kernels behind write what changes. Operators may
+        read the value, through views too, but not make it, and no result may be a view of either."""
         if self._buffers[value]["role"] != "output" or sum(o.get("buffer") in (value, target) for o in self._outputs) > 1:
             return False
-        uses = [(k, step["kind"], *self._step_buffers(step)) for k, step in enumerate(self._steps)]
-        if any(kind == "aten" for _, kind, reads, writes in uses if value in reads | writes or target in reads | writes):
+        steps = [(k, step) for k, step in enumerate(self._steps) if not _copies(step, target, value)]
+        new, old = self._views_of(value), self._views_of(target)
+        if any(step["kind"] == "aten" and value in self._step_buffers(step)[1] for _, step in steps):
             return False
-        first = min((k for k, _, _, writes in uses if value in writes), default=-1)
-        last = max((k for k, _, reads, _ in uses if target in reads), default=-1)
+        if any(o.get("buffer") in (new | old) - {value, target} for o in self._outputs):
+            return False
+        first = min((k for k, step in steps if self._step_buffers(step)[1] & new), default=-1)
+        last = max((k for k, step in steps if self._step_buffers(step)[0] & old), default=-1)
         return last < first or (last == first and in_place)
+
+    def _views_of(self, buffer: int) -> set[int]:
+        """The buffer, and what operators make that may be its memory."""
+        views = {buffer}
+        for step in self._steps:
+            if step["kind"] == "aten" and self._step_buffers(step)[0] & views and _gives_views(step):
+                views |= self._step_buffers(step)[1]
+        return views
+
+    def _leave_out_copies(self) -> None:
+        """Steps that would copy a tensor onto itself: what kernels write directly stands where it was."""
+        direct = [(self.bindings[e.position].buffer, e.value) for e in self.effects if e.direct]
+        if any(_copies(step, *pair) for step in self._steps for pair in direct):
+            self._steps = [step for step in self._steps if not any(_copies(step, *pair) for pair in direct)]
 
     def _constant(self, i: int, read: Callable[[str], bytes]) -> Tensor:
         name = self._buffers[i]["source"]["blob"]
@@ -559,13 +581,7 @@ class Executor:
     def _handed_through(self) -> set[int]:
         """Buffers that may be the caller's own memory, or a constant's: those given, and operators' views of them."""
         given = {b.buffer for b in self.bindings} | {b for b, _ in self._constants}
-        for step in self._steps:
-            if step["kind"] != "aten" or not self._step_buffers(step)[0] & given:
-                continue
-            schema = find_op(step["op"])._schema
-            if any(r.alias_info is not None for r in schema.returns) or schema.name == "aten::_unsafe_view":
-                given |= self._step_buffers(step)[1]
-        return given
+        return set().union(*map(self._views_of, given))
 
     def _pack(self, temps: set[int], uses: dict[int, list[int]]) -> tuple[int, list[tuple[int, int]]]:
         """Places temporaries that only kernels touch into one allocation, sharing bytes between those never live at once."""
@@ -843,6 +859,16 @@ class Executor:
         finally:
             idle.append(call)
         return env
+
+
+def _copies(step: dict[str, Any], source: int, target: int) -> bool:
+    return step["kind"] == "copy" and step["from"] == source and step["to"] == target
+
+
+def _gives_views(step: dict[str, Any]) -> bool:
+    """Whether what an operator returns may be memory of its arguments."""
+    schema = find_op(step["op"])._schema
+    return any(r.alias_info is not None for r in schema.returns) or schema.name == "aten::_unsafe_view"
 
 
 def _spread(result: Any, count: int, op: str) -> list[Any]:

@@ -20,6 +20,7 @@ enum class Anchor : std::uint8_t {
   contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
   attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
   recurrence,      ///< a recurrent network, by itself (see recurrence.h)
+  scatter,         ///< a pointwise kernel that writes some places of tensors, which keep what they hold elsewhere
 };
 
 struct AnchorInfo {
@@ -40,6 +41,7 @@ inline constexpr std::array all{
     AnchorInfo{Anchor::contraction, "contraction", 5},
     AnchorInfo{Anchor::attention, "attention", 6},
     AnchorInfo{Anchor::recurrence, "recurrence", 7},
+    AnchorInfo{Anchor::scatter, "scatter", 8},
 };
 // clang-format on
 static_assert(in_order(all, &AnchorInfo::kind) && numbered(all, &AnchorInfo::key));

@@ -25,6 +25,19 @@ OutOfRange out_of_range(DType dtype) {
   }
 }
 
+namespace {
+
+/// " moved 64*(%0 < 5) over others"
+std::string moved_text(const Output& output) {
+  std::string out = output.args.empty() ? "" : " moved";
+  for (std::size_t i = 0; i < output.args.size(); ++i)
+    out += fmt::format("{} {}*(%{} < {})", i == 0 ? "" : " +", output.arg_strides[i], output.args[i],
+                       output.arg_limits[i]);
+  return out + " over others";
+}
+
+}  // namespace
+
 std::string text(const Kernel& kernel) {
   std::string out =
       fmt::format("{} space [{}] inner {}{}{}{}\n", info(kernel.anchor).name, fmt::join(kernel.space.extents, ", "),
@@ -55,7 +68,8 @@ std::string text(const Kernel& kernel) {
     const Output& output = kernel.outputs[o];
     out += fmt::format("out{}: {} [{}] strides [{}] [{}] = %{}{}\n", o, name(output.dtype),
                        fmt::join(output.shape, ", "), fmt::join(output.strides, ", "), output.index.text(), output.node,
-                       output.per_row      ? " per row"
+                       output.base >= 0    ? moved_text(output)
+                       : output.per_row    ? " per row"
                        : output.per_column ? " per column"
                        : output.per_part   ? " per part"
                                            : "");

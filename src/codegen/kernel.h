@@ -102,6 +102,13 @@ struct Output {
   /// Schedules alone make such: what is computed where one of these does not hold is dropped.
   std::vector<ir::Bound> where;
   int value = -1;  ///< the graph's value id
+  /// scatter anchor: the value that this one is wherever nothing is written; its memory holds that before the launch,
+  /// and the kernel reads none of it. -1: every element is written.
+  int base = -1;
+  /// scatter anchor: i64 nodes that move the place written at run time, by so many elements each; nothing is written
+  /// where one of them is not in [0, limit). Where two points have one place, either of them may be the last.
+  std::vector<int> args;
+  std::vector<std::int64_t> arg_strides, arg_limits;
 };
 
 /// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner
@@ -123,7 +130,7 @@ struct Kernel {
   std::optional<Recurrence> recurrence;  ///< recurrence anchor: what is computed
 
   /// True where the inner variables are a row that is swept.
-  bool has_rows() const { return anchor != Anchor::pointwise; }
+  bool has_rows() const { return anchor != Anchor::pointwise && anchor != Anchor::scatter; }
   std::int64_t outer_extent() const {
     std::int64_t n = 1;
     for (std::size_t i = 0; i + static_cast<std::size_t>(inner) < space.extents.size(); ++i) n *= space.extents[i];

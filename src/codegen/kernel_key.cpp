@@ -156,6 +156,11 @@ class Writer {
     number(out.folded);
     number(info(out.fold).key);
     bounds(out.where);
+    if (out.base < 0) return;  // the anchor says whether there are such
+    count(out.args);
+    for (const int arg : out.args) number(arg);
+    numbers(out.arg_strides);
+    numbers(out.arg_limits);
   }
   void kernel(const Kernel& k) {
     number(kernel_key_version);

@@ -18,6 +18,7 @@
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
+#include "scatter_samples.h"
 #include "segment_samples.h"
 #include "window_samples.h"
 
@@ -34,6 +35,7 @@ std::vector<samples::Sample> every_sample() {
   for (auto& one : samples::contraction_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
   for (auto& one : samples::convolution_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
   out.push_back({"recurrence", {}, samples::recurrence_sample()});
+  out.push_back(samples::scatter_sample(6, 50, 40));
   return out;
 }
 

@@ -47,10 +47,12 @@ class Interpreter {
           return b.lo <= b.e.evaluate(point) && b.e.evaluate(point) < b.hi;
         };
         if (!std::ranges::all_of(k_.outputs[o].where, inside)) continue;
-        const auto at = k_.outputs[o].index.evaluate(point);
+        auto at = k_.outputs[o].index.evaluate(point);
+        if (!move(k_.outputs[o], values, at)) continue;
         double& slot = outputs[o].at(static_cast<std::size_t>(at));
         const double value = values[static_cast<std::size_t>(k_.outputs[o].node)];
-        if (!k_.outputs[o].per_row && !k_.outputs[o].per_column && !k_.outputs[o].per_part && slot != unwritten)
+        if (!k_.outputs[o].per_row && !k_.outputs[o].per_column && !k_.outputs[o].per_part &&
+            k_.outputs[o].args.empty() && slot != unwritten)
           throw std::runtime_error("written twice");
         slot = value;
       }
@@ -67,6 +69,16 @@ class Interpreter {
       point[i] = 0;
     }
     return false;
+  }
+
+  /// A place by what is known at run time alone; false where that is out of range.
+  static bool move(const Output& output, const std::vector<double>& values, std::int64_t& at) {
+    for (std::size_t i = 0; i < output.args.size(); ++i) {
+      const auto place = static_cast<std::int64_t>(values[static_cast<std::size_t>(output.args[i])]);
+      if (place < 0 || place >= output.arg_limits[i]) return false;
+      at += place * output.arg_strides[i];
+    }
+    return true;
   }
 
   /// Every scan again from the start of the row to `point`.

@@ -19,6 +19,7 @@
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
+#include "scatter_samples.h"
 #include "segment_samples.h"
 #include "triton_genomes.h"
 #include "window_samples.h"
@@ -50,6 +51,7 @@ std::vector<samples::Sample> some_of_each() {
   out.push_back(product(64, 48, 200));
   out.push_back({"attention", {}, samples::attention_sample({.queries = 200, .keys = 100, .features = 32}).kernel});
   out.push_back({"recurrence", {}, samples::recurrence_sample()});
+  out.push_back(samples::scatter_sample(6, 50, 40));
   return out;
 }
 

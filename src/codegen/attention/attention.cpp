@@ -140,7 +140,7 @@ class Finder {
         return no("factors over batches that do not match");
       }
     }
-    if (s.m.empty() || o.n.empty()) return no("attention of a vector");
+    if (o.n.empty()) return no("attention of values without columns");
     const auto extent = [&](const std::vector<int>& variables) {
       std::int64_t all = 1;
       for (const int v : variables) all *= k_.space.extents[static_cast<std::size_t>(v)];
@@ -175,7 +175,7 @@ Result<Attention> attention_of(const Kernel& kernel) {
 
 std::optional<Causal> causal_of(const Kernel& kernel, const Attention& a) {
   const Node& choice = kernel.nodes[static_cast<std::size_t>(a.score)];
-  if (choice.op != Op::select || a.scores.n.size() != 1) return std::nullopt;
+  if (choice.op != Op::select || a.scores.n.size() != 1 || a.scores.m.empty()) return std::nullopt;
   const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
   const bool masks = otherwise.op == Op::constant && otherwise.value == -std::numeric_limits<double>::infinity();
   const Node& test = kernel.nodes[static_cast<std::size_t>(choice.args[0])];

@@ -37,6 +37,7 @@ std::string attention_lacks(const Kernel& kernel, const Device& device) {
   if (kernel.anchor != Anchor::attention) return "not attention";
   const auto parts = attention_of(kernel);
   if (!parts) return parts.error().message;
+  if (parts->scores.m.empty()) return "attention of a vector";
   if (std::ranges::any_of(kernel.nodes, gathers)) return "places known at run time alone";
   if (attention_seeds(*parts, device).empty()) return "no block has room for its tiles";
   return {};

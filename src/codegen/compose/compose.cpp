@@ -90,6 +90,9 @@ class Composer {
 
   Status launch(const Region& region, const Emitted& e) {
     std::map<int, int> scratch;  // buffers, by scratch index
+    for (const Output& output : region.kernel.outputs) {
+      if (output.base >= 0) program_.steps.emplace_back(program::Copy{buffer(output.base), buffer(output.value)});
+    }
     PLANISH_CHECK(step(region, e, e, scratch));
     for (const Emitted& next : e.after) PLANISH_CHECK(step(region, next, e, scratch));
     made_.insert(region.outputs.begin(), region.outputs.end());

@@ -10,7 +10,10 @@ namespace {
 
 std::vector<int> output_nodes(const View& view) {
   std::vector<int> roots;
-  for (const auto& o : view.kernel.outputs) roots.push_back(o.node);
+  for (const auto& o : view.kernel.outputs) {
+    roots.push_back(o.node);
+    roots.insert(roots.end(), o.args.begin(), o.args.end());
+  }
   return printing::closure(view.kernel, roots, [](int) { return false; });
 }
 

@@ -296,23 +296,12 @@ std::string Printer::load(int node, const Spot& spot) {
   const std::string missing = literal(stored, nowhere.value, nowhere.bits);
   bool own_places = false;  // each lane has its own
   for (const int a : n.args) own_places |= view_.vec(a);
-  // An argument as a 64-bit scalar; of lane l, where lanes differ.
-  const auto argument = [&](std::size_t i, const Spot& s) {
-    const int a = n.args[i];
-    if (!view_.vec(a)) return value(a, Form::l, false, s);
-    return fmt::format("(i64)({})[l]", value(a, view_.form[static_cast<std::size_t>(a)], true, s));
-  };
   const auto place = [&](const Spot& s) {
-    std::string text = fmt::format("in{} + {}", n.input, index(n.index, s));
-    for (std::size_t i = 0; i < n.args.size(); ++i)
-      if (n.strides[i] != 0) text += fmt::format(" + {} * {}LL", argument(i, s), n.strides[i]);
-    return text;
+    return fmt::format("in{} + {}{}", n.input, index(n.index, s), moved(n.args, n.strides, s));
   };
   // `text` where every argument is in range.
   const auto checked = [&](const std::string& text, const std::string& otherwise, const Spot& s) {
-    std::string inside;
-    for (std::size_t i = 0; i < n.args.size(); ++i)
-      inside += fmt::format("{}(u64)({}) < {}ULL", i ? " && " : "", argument(i, s), n.limits[i]);
+    const std::string inside = in_range(n.args, n.limits, s);
     return inside.empty() ? text : fmt::format("(({}) ? {} : {})", inside, text, otherwise);
   };
   const auto one = [&](const Spot& s) { return checked(fmt::format("one_{}({})", dtype, place(s)), missing, s); };
@@ -397,8 +386,60 @@ std::string Printer::define(int node, const Spot& spot) {
   return out;
 }
 
+std::string Printer::argument(int node, const Spot& spot) {
+  if (!view_.vec(node)) return value(node, Form::l, false, spot);
+  return fmt::format("(i64)({})[l]", value(node, view_.form[static_cast<std::size_t>(node)], true, spot));
+}
+
+std::string Printer::moved(const std::vector<int>& args, const std::vector<std::int64_t>& strides, const Spot& spot) {
+  std::string text;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (strides[i] != 0) text += fmt::format(" + {} * {}LL", argument(args[i], spot), strides[i]);
+  return text;
+}
+
+std::string Printer::in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits, const Spot& spot) {
+  std::string text;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    text += fmt::format("{}(u64)({}) < {}ULL", i ? " && " : "", argument(args[i], spot), limits[i]);
+  return text;
+}
+
+std::string Printer::scatter(int o, const Spot& spot) {
+  const auto& out = view_.kernel.outputs[static_cast<std::size_t>(o)];
+  const std::string dtype(name(out.dtype));
+  const Form form = form_of(out.dtype);
+  const bool own_places = std::ranges::any_of(out.args, [&](int a) { return view_.vec(a); });
+  const auto stored = [&](const std::string& put, const Spot& s) {
+    const std::string inside = in_range(out.args, out.arg_limits, s);
+    return inside.empty() ? put : fmt::format("if ({}) {}", inside, put);
+  };
+  const auto place = [&](const Spot& s) {
+    return fmt::format("out{} + {}{}", o, index(out.index, s), moved(out.args, out.arg_strides, s));
+  };
+  if (!own_places && !out.index.depends_on(view_.v)) {
+    const std::string text = value(out.node, form, false, spot);
+    return stored(fmt::format("put_{}({}, {});\n", dtype, place(spot), text), spot);
+  }
+  const std::string text = value(out.node, form, true, spot);
+  if (!own_places && unit_stride(out.index, view_.v)) {
+    const std::string count = spot.count.empty() ? "" : ", (int)" + spot.count;
+    return stored(fmt::format("store_{}({}, {}{});\n", dtype, place(spot), text, count), spot);
+  }
+  Spot lane = spot;
+  lane.names[static_cast<std::size_t>(view_.v)] =
+      fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
+  return fmt::format("{{ const {} g = {}; for (int l = 0; l < {}; ++l) {}}}\n", type_name(form, true), text,
+                     spot.count.empty() ? "W" : spot.count,
+                     stored(fmt::format("put_{}({}, g[l]);", dtype, place(lane)), lane));
+}
+
 std::string Printer::store(int o, const Spot& spot, bool stream) {
   const auto& out = view_.kernel.outputs[static_cast<std::size_t>(o)];
+  if (out.base >= 0) {
+    used_.insert("store_" + std::string(name(out.dtype)));
+    return scatter(o, spot);
+  }
   const std::string dtype(name(out.dtype));
   used_.insert("store_" + dtype);
   const bool moves = out.index.depends_on(view_.v);

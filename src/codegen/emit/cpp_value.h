@@ -68,6 +68,13 @@ class Printer {
 
  private:
   std::string load(int node, const Spot& spot);
+  /// The store of an output that has its places at run time.
+  std::string scatter(int o, const Spot& spot);
+  /// An argument of a place as a 64-bit scalar; that of lane `l`, where lanes differ.
+  std::string argument(int node, const Spot& spot);
+  /// What arguments add to a place: " + a * 64LL". And the condition under which each is in its range.
+  std::string moved(const std::vector<int>& args, const std::vector<std::int64_t>& strides, const Spot& spot);
+  std::string in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits, const Spot& spot);
   const View& view_;
   std::set<std::string, std::less<>> used_;
 };

@@ -1,31 +1,81 @@
 #include <algorithm>
 
-#include "codegen/lower/lowering.h"
+#include "codegen/lower/indexed.h"
 
 // Operators that read places which the values of other tensors name.
 namespace planish::codegen {
+
 namespace {
 
 bool is_index(DType dtype) {
   return dtype == DType::i64 || dtype == DType::i32;
 }
 
-/// The index tensor's element at the coordinates (the last ones, where it has fewer dims), as a coordinate of a dim of
-/// this extent. `wraps`: negative ones count from the end.
-Result<ir::IndexExpr> place(const Site& s, int index, const Coords& at, std::int64_t extent, bool wraps) {
-  const ir::Value& tensor = s.low.info(index);
+}  // namespace
+
+Result<ir::IndexExpr> indexed_place(Lowering& low, int index, const Coords& at, std::int64_t extent, bool wraps) {
+  const ir::Value& tensor = low.info(index);
   if (!is_index(tensor.dtype)) return unsupported("an index that is not an integer tensor");
   if (tensor.shape.size() > at.size()) return unsupported("an index of higher rank than the result");
   Coords coords(at.end() - static_cast<std::ptrdiff_t>(tensor.shape.size()), at.end());
-  PLANISH_TRY(int i, s.low.value_as(index, std::move(coords), DType::i64));
-  const Node& node = s.b.at(i);
-  const bool positive = (node.op == Op::index && node.index.range(s.low.space()).first >= 0) ||
-                        (node.op == Op::constant && node.bits >= 0);
+  PLANISH_TRY(int i, low.value_as(index, std::move(coords), DType::i64));
+  Builder& b = low.builder();
+  const Node& node = b.at(i);
+  const bool positive =
+      (node.op == Op::index && node.index.range(low.space()).first >= 0) || (node.op == Op::constant && node.bits >= 0);
   if (wraps && !positive) {
-    const int from_end = s.b.add(i, s.b.integer(DType::i64, extent));
-    i = s.b.select(s.b.test(Op::lt, i, s.b.integer(DType::i64, 0)), from_end, i);
+    const int from_end = b.add(i, b.integer(DType::i64, extent));
+    i = b.select(b.test(Op::lt, i, b.integer(DType::i64, 0)), from_end, i);
   }
-  return s.low.at_run_time(i, extent);
+  return low.at_run_time(i, extent);
+}
+
+Result<IndexList> index_list(const ir::Graph& graph, const ir::GraphNode& node, std::size_t dims) {
+  const ir::Arg* arg = node.arg("indices");
+  const auto* given = arg == nullptr ? nullptr : std::get_if<ir::ValueList>(&arg->data);
+  if (given == nullptr || given->ids.size() > dims) return unsupported("an index without tensors");
+  IndexList list;
+  list.ids = given->ids;
+  list.ids.resize(dims);
+  std::size_t first = dims, last = 0;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const auto& id = list.ids[d];
+    if (!id) continue;
+    const ir::Value& index = graph.values[static_cast<std::size_t>(*id)];
+    if (!is_index(index.dtype)) return unsupported("an index by a mask");
+    first = std::min(first, d);
+    last = d;
+    ++list.count;
+    list.rank = std::max(list.rank, index.shape.size());
+  }
+  if (list.count == 0) return unsupported("an index without tensors");
+  list.front = last - first + 1 == list.count ? first : 0;
+  return list;
+}
+
+Result<Coords> IndexList::coords(Lowering& low, std::span<const std::int64_t> shape, const Coords& result) const {
+  const auto begin = result.begin() + static_cast<std::ptrdiff_t>(front);
+  const Coords at(begin, begin + static_cast<std::ptrdiff_t>(rank));
+  Coords others(result.begin(), begin);
+  others.insert(others.end(), begin + static_cast<std::ptrdiff_t>(rank), result.end());
+  if (others.size() + count != shape.size()) return unsupported("an index of unexpected rank");
+  Coords out(shape.size());
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (ids[d]) {
+      PLANISH_TRY(out[d], indexed_place(low, *ids[d], at, shape[d], true));
+    } else {
+      out[d] = others[next++];
+    }
+  }
+  return out;
+}
+
+namespace {
+
+/// The same of an operator at hand.
+Result<ir::IndexExpr> place(const Site& s, int index, const Coords& at, std::int64_t extent, bool wraps) {
+  return indexed_place(s.low, index, at, extent, wraps);
 }
 
 Result<int> embedding(const Site& s) {
@@ -57,41 +107,13 @@ Result<int> gather(const Site& s) {
   return s.low.value(self, std::move(coords));
 }
 
-/// x[i, :, j]: the index tensors are broadcast together. Their dims stand where the first of them was, or in front
-/// where something else lies between them.
+/// x[i, :, j].
 Result<int> advanced(const Site& s) {
   const int self = s.args.value("self");
   const auto& shape = s.low.info(self).shape;
-  const ir::Arg* arg = s.args.get("indices");
-  const auto* list = arg == nullptr ? nullptr : std::get_if<ir::ValueList>(&arg->data);
-  if (list == nullptr || list->ids.size() > shape.size()) return unsupported("an index without tensors");
-  std::size_t first = shape.size(), last = 0, count = 0, rank = 0;
-  for (std::size_t d = 0; d < list->ids.size(); ++d) {
-    const auto& id = list->ids[d];
-    if (!id) continue;
-    if (!is_index(s.low.info(*id).dtype)) return unsupported("an index by a mask");
-    first = std::min(first, d);
-    last = d;
-    ++count;
-    rank = std::max(rank, s.low.info(*id).shape.size());
-  }
-  if (count == 0) return unsupported("an index without tensors");
-  const std::size_t front = last - first + 1 == count ? first : 0;
-  if (front + rank > s.coords.size()) return unsupported("an index of unexpected rank");
-  const auto begin = s.coords.begin() + static_cast<std::ptrdiff_t>(front);
-  const Coords at(begin, begin + static_cast<std::ptrdiff_t>(rank));
-  Coords others(s.coords.begin(), begin);
-  others.insert(others.end(), begin + static_cast<std::ptrdiff_t>(rank), s.coords.end());
-  if (others.size() + count != shape.size()) return unsupported("an index of unexpected rank");
-  Coords coords(shape.size());
-  std::size_t next = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (d < list->ids.size() && list->ids[d]) {
-      PLANISH_TRY(coords[d], place(s, *list->ids[d], at, shape[d], true));
-    } else {
-      coords[d] = others[next++];
-    }
-  }
+  PLANISH_TRY(const IndexList list, index_list(s.low.graph(), s.node, shape.size()));
+  if (list.front + list.rank > s.coords.size()) return unsupported("an index of unexpected rank");
+  PLANISH_TRY(Coords coords, list.coords(s.low, shape, s.coords));
   return s.low.value(self, std::move(coords));
 }
 

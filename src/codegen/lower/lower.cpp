@@ -16,6 +16,7 @@
 #include "codegen/lower/recurrence.h"
 #include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
+#include "codegen/lower/writes.h"
 #include "codegen/row_and_column.h"
 
 namespace planish::codegen {
@@ -34,10 +35,10 @@ struct Frame {
 /// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
 enum class Form : std::uint8_t { plain, cross, parts, attention, pooled, spread };
 
-Frame natural_frame(const ir::Value& output) {
+Frame natural_frame(std::vector<std::int64_t> shape) {
   Frame frame;
-  frame.shape = output.shape;
-  for (const std::int64_t extent : output.shape) {
+  frame.shape = std::move(shape);
+  for (const std::int64_t extent : frame.shape) {
     if (extent == 1) {
       frame.coords.push_back(IndexExpr());
     } else {
@@ -143,7 +144,10 @@ class Renumber {
         inputs_(kernel.inputs.size(), -1) {}
 
   void run() {
-    for (Output& output : kernel_.outputs) output.node = visit(output.node);
+    for (Output& output : kernel_.outputs) {
+      output.node = visit(output.node);
+      for (int& arg : output.args) arg = visit(arg);
+    }
     kernel_.nodes = std::move(new_nodes_);
     kernel_.reductions = std::move(new_reductions_);
     kernel_.scans = std::move(new_scans_);
@@ -585,6 +589,8 @@ class Attempt {
   Attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, const Frame& frame,
           const LowerLimits& limits, Form form, int whole)
       : low_(graph, inside, given, frame.space),
+        inside_(inside),
+        given_(given),
         frame_(frame),
         limits_(limits),
         form_(form),
@@ -608,6 +614,10 @@ class Attempt {
     take_nodes();
     PLANISH_CHECK(check_space());
     PLANISH_CHECK(check_scans(kernel_));
+    if (writes_places(kernel_)) {
+      PLANISH_CHECK(become_scatter(kernel_));
+      return std::move(kernel_);
+    }
     switch (form_) {
       case Form::cross:
         PLANISH_CHECK(become_row_and_column());
@@ -663,6 +673,10 @@ class Attempt {
     for (std::size_t next = 0; next < todo.size(); ++next) {
       const int id = todo[next];
       const ir::Value& value = low_.info(id);
+      if (const auto write = write_inside(low_.graph(), inside_, given_, id)) {
+        PLANISH_CHECK(lower_write_of(id, *write));
+        continue;
+      }
       const bool again = next >= outputs.size();
       const auto read = reading_of(id, value, again);
       if (!read) {
@@ -687,6 +701,15 @@ class Attempt {
       output.value = id;
       kernel_.outputs.push_back(std::move(output));
     }
+    return {};
+  }
+
+  Status lower_write_of(int id, const Write& write) {
+    if (product(write.shape) != points_) return unsupported("places written beside outputs of another space");
+    auto output = lower_write(low_, write, id, low_.unravel(low_.ravel(frame_.coords, frame_.shape), write.shape));
+    change_ = low_.change();
+    if (!output) return std::unexpected(output.error());
+    kernel_.outputs.push_back(std::move(*output));
     return {};
   }
 
@@ -780,6 +803,8 @@ class Attempt {
   }
 
   Lowering low_;
+  const std::vector<bool>& inside_;
+  const std::span<const int> given_;
   const Frame& frame_;
   const LowerLimits& limits_;
   const Form form_;
@@ -799,6 +824,7 @@ bool contracts(std::string_view op) {
 
 OpClass classify(std::string_view op) {
   const auto name = base_name(op);
+  if (overwrites(name)) return OpClass::write;
   if (view_handlers().contains(name)) return OpClass::view;
   if (creation_handlers().contains(name)) return OpClass::creation;
   if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name) ||
@@ -816,7 +842,8 @@ namespace {
 Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
                       std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits, Form form,
                       int whole) {
-  Frame frame = natural_frame(graph.values[static_cast<std::size_t>(whole)]);
+  const auto write = write_inside(graph, inside, given, whole);
+  Frame frame = natural_frame(write ? write->shape : graph.values[static_cast<std::size_t>(whole)].shape);
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
     Attempt attempt(graph, inside, given, frame, limits, form, whole);

@@ -17,6 +17,7 @@ enum class OpClass : std::uint8_t {
   pointwise,  ///< one element from elements at one place of each operand, copies included
   row,        ///< folds rows
   scan,       ///< running values along rows
+  write,      ///< another tensor with other elements at places known at run time
   other,      ///< an `aten` step
 };
 OpClass classify(std::string_view op);

@@ -92,11 +92,9 @@ int Lowering::index(const IndexExpr& e) {
   return builder_.add(sum, builder_.index(IndexExpr::build(e.constant_term(), std::move(fixed))));
 }
 
-Result<int> Lowering::load(int input, DType dtype, const IndexExpr& offset) {
-  if (!moves_at_run_time(offset)) return builder_.load(input, dtype, offset, bounds_, 0);
+Result<Lowering::RunTimePlace> Lowering::place_of(const IndexExpr& offset) {
+  RunTimePlace place;
   std::vector<IndexExpr::Term> fixed;
-  std::vector<int> args;
-  std::vector<std::int64_t> strides, limits;
   for (const auto& term : offset.terms()) {
     const IndexExpr alone = IndexExpr::build(0, {{term.atom, 1}});
     if (!moves_at_run_time(alone)) {
@@ -105,20 +103,27 @@ Result<int> Lowering::load(int input, DType dtype, const IndexExpr& offset) {
     }
     const auto [lo, hi] = alone.range(space_);
     if (lo < 0) return unsupported("a gathered place that may be negative");
-    args.push_back(index(alone));
-    strides.push_back(term.coefficient);
-    limits.push_back(hi + 1);
+    place.args.push_back(index(alone));
+    place.strides.push_back(term.coefficient);
+    place.limits.push_back(hi + 1);
   }
   // A coordinate under a div or mod is checked by itself, too: what comes out may be in range although it is not.
   for (std::size_t v = variables_; v < space_.extents.size(); ++v) {
     const int node = run_time_[v - variables_];
-    if (!offset.depends_on(static_cast<int>(v)) || std::ranges::find(args, node) != args.end()) continue;
-    args.push_back(node);
-    strides.push_back(0);
-    limits.push_back(space_.extents[v]);
+    if (!offset.depends_on(static_cast<int>(v)) || std::ranges::find(place.args, node) != place.args.end()) continue;
+    place.args.push_back(node);
+    place.strides.push_back(0);
+    place.limits.push_back(space_.extents[v]);
   }
-  const int plain = builder_.load(input, dtype, IndexExpr::build(offset.constant_term(), std::move(fixed)), bounds_, 0);
-  return builder_.gather(plain, std::move(args), std::move(strides), std::move(limits));
+  place.fixed = IndexExpr::build(offset.constant_term(), std::move(fixed));
+  return place;
+}
+
+Result<int> Lowering::load(int input, DType dtype, const IndexExpr& offset) {
+  if (!moves_at_run_time(offset)) return builder_.load(input, dtype, offset, bounds_, 0);
+  PLANISH_TRY(RunTimePlace place, place_of(offset));
+  const int plain = builder_.load(input, dtype, std::move(place.fixed), bounds_, 0);
+  return builder_.gather(plain, std::move(place.args), std::move(place.strides), std::move(place.limits));
 }
 
 bool Lowering::always(const ir::Bound& bound) const {

@@ -85,6 +85,14 @@ class Lowering {
   /// A coordinate that is an integer node's value, for a dim of this extent: a variable of space() behind those of the
   /// kernel. Loads at such a coordinate check it and take it as an argument.
   Result<ir::IndexExpr> at_run_time(int node, std::int64_t extent);
+  /// An offset as what is known before the run, and what moves it at run time: integer nodes with their strides, each
+  /// good in [0, limit). Error kind `unsupported` where one may be negative and yet right.
+  struct RunTimePlace {
+    ir::IndexExpr fixed;
+    std::vector<int> args;
+    std::vector<std::int64_t> strides, limits;
+  };
+  Result<RunTimePlace> place_of(const ir::IndexExpr& offset);
   /// The integer value of an expression, which may contain coordinates known at run time.
   int index(const ir::IndexExpr& e);
 

@@ -84,6 +84,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     Units units(graph, usage, streaming);
     units.fuse();
     units.gather_counters();
+    units.gather_writes();
     units.duplicate();
     units.fuse_with_stores();
     units.keep_statistics();

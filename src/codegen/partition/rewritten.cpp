@@ -38,6 +38,11 @@ class Back {
       } else {
         PLANISH_TRY(region, library(item.index));
       }
+      // Memory that is written in part holds a value that both graphs have.
+      if (std::ranges::any_of(region.kernel.outputs, [&](const Output& output) {
+            return output.base >= 0 && (is_local(output.base) || is_local(output.value));
+          }))
+        return fail("not_local", "a kernel writes places of a value of the rewritten graph");
       const auto own = std::ranges::count_if(region.outputs, [&](int v) { return is_local(v); });
       if (own == std::ssize(region.outputs)) {
         first.push_back(std::move(region));

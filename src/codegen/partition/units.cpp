@@ -36,7 +36,7 @@ Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions&
     Unit unit;
     unit.nodes = {static_cast<int>(n)};
     const OpClass c = classify(graph.nodes[n].op);
-    if (c == OpClass::pointwise || c == OpClass::row || c == OpClass::scan) {
+    if (c == OpClass::pointwise || c == OpClass::row || c == OpClass::scan || c == OpClass::write) {
       if (auto trial = try_nodes(unit.nodes)) set(unit, unit.nodes, std::move(*trial));
     }
     units_.push_back(std::move(unit));
@@ -266,6 +266,32 @@ void Units::gather_counters() {
     }
     units_[static_cast<std::size_t>(u)].alive = false;
     units_[static_cast<std::size_t>(u)].nodes.clear();
+  }
+}
+
+void Units::gather_writes() {
+  const auto writes = [&](int u) {
+    const Unit& unit = units_[static_cast<std::size_t>(u)];
+    return unit.alive && unit.kernel && unit.kernel->anchor == Anchor::scatter;
+  };
+  for (int a = 0; a < static_cast<int>(units_.size()); ++a) {
+    if (!writes(a)) continue;
+    for (int b = a + 1; b < static_cast<int>(units_.size()); ++b) {
+      Unit& first = units_[static_cast<std::size_t>(a)];
+      Unit& second = units_[static_cast<std::size_t>(b)];
+      if (!writes(b) || first.kernel->outer_extent() != second.kernel->outer_extent()) continue;
+      if (reaches(a, b, true) || reaches(b, a, true)) continue;
+      std::set<int> nodes = first.nodes;
+      nodes.insert(second.nodes.begin(), second.nodes.end());
+      auto trial = try_nodes(nodes);
+      if (!trial || trial->kernel.anchor != Anchor::scatter) continue;
+      // The later one: all that either reads is there by then.
+      set(second, std::move(nodes), std::move(*trial));
+      for (const int n : second.nodes) unit_of_[static_cast<std::size_t>(n)] = b;
+      first.alive = false;
+      first.nodes.clear();
+      break;
+    }
   }
 }
 

@@ -35,6 +35,9 @@ class Units {
   /// One launch for small results of one size that the caller alone reads (the counters of many batch norms): a launch
   /// takes longer than all of them.
   void gather_counters();
+  /// One launch for places of several tensors that are as many and do not wait for each other: a layer's keys and
+  /// values.
+  void gather_writes();
   /// Repeats pointwise producers inside all their readers where that moves no more bytes.
   void duplicate();
   /// Joins what must be stored with what is folded of it (`relu(x)` and its sum): one pass stores and folds. Comes

@@ -373,3 +373,79 @@ def test_constants_that_an_operator_assumes_anyway_are_left_out_and_others_are_n
     one, three, flat, kept = aten_only(document).run([x])
     assert torch.equal(one, 2 * x) and torch.equal(three, 4 * x)
     assert torch.equal(flat, x.sum(1)) and torch.equal(kept, x.sum(1, keepdim=True))
+
+
+# out[at[i]] = in[i]
+PUT = kernel(
+    "put",
+    "auto* in = (const float*)args[0]; auto* at = (const int64_t*)args[1]; auto* out = (float*)args[2];"
+    "for (int64_t i = 0; i < 2; ++i) if ((uint64_t)at[i] < 8) out[at[i]] = in[i];",
+)
+
+
+def _cache_program(steps: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """A cache (1) of which two places are written: a copy of it (3) that kernels write, and what is made of that (4, 5)."""
+    buffers = [buffer("input", [2], user(0)), buffer("state", [8], state("cache")), buffer("input", [2], user(1), dtype="i64"),
+               buffer("output", [8]), buffer("output", [8]), buffer("output", [8])]  # fmt: skip
+    used = {o["buffer"] for o in outputs} | {3}
+    for b in (4, 5):
+        if b not in used:
+            buffers[b]["role"] = "temp"
+    put = launch(1, {"buffer": 0}, {"buffer": 2}, {"buffer": 3})
+    return program(buffers, [{"kind": "copy", "from": 1, "to": 3}, put, *steps], outputs, [SCALE, PUT])
+
+
+_CHANGED = {"buffer": 3, "kind": "mutate_buffer", "target": "cache"}
+
+
+def _cache_call(document: dict[str, Any], runtime: Path, folder: Path) -> tuple[Executor, torch.Tensor, list[Any]]:
+    executor = Executor(document, build([SCALE, PUT], folder), "", runtime, "cpu", effects=[])
+    cache = torch.arange(8.0)
+    at = cache.data_ptr()
+    found = {"x": torch.tensor([50.0, 60.0]), "at": torch.tensor([6, 1]), "cache": cache}
+    order = {("user", 0): "x", ("user", 1): "at", ("buffer", -1): "cache"}
+    results = executor.run([found[order[b.kind, b.index]] for b in executor.bindings])
+    assert cache.data_ptr() == at
+    assert cache.tolist() == [0, 60, 2, 3, 4, 5, 50, 7]
+    return executor, cache, results
+
+
+def test_places_of_a_state_are_written_where_they_are(runtime: Path, tmp_path: Path) -> None:
+    read = [scale(3, 4, 8), add(3, 4, 5)]  # by a kernel, then by an operator
+    document = _cache_program(read, [{"buffer": 5, "kind": "user"}, _CHANGED])
+    executor, _, (result,) = _cache_call(document, runtime, tmp_path)
+    assert result.tolist() == [3 * v for v in (0, 60, 2, 3, 4, 5, 50, 7)]
+    assert [e.direct for e in executor.effects] == [True]
+    assert executor.direct() is None, "an operator is among the steps"
+    kernels = _cache_program(read[:1], [{"buffer": 4, "kind": "user"}, _CHANGED])
+    (tmp_path / "kernels").mkdir()
+    executor, _, (result,) = _cache_call(kernels, runtime, tmp_path / "kernels")
+    found = executor.direct()
+    assert found is not None
+    assert found["launch"][2] == 2, "the copy of the cache is no step of the caller's form"
+    assert [b for b, *_ in found["fresh"]] == [4]
+
+
+def test_a_document_without_effects_leaves_the_state(runtime: Path, tmp_path: Path) -> None:
+    document = _cache_program([scale(3, 4, 8)], [{"buffer": 4, "kind": "user"}, _CHANGED])
+    executor = Executor(document, build([SCALE, PUT], tmp_path), "", runtime, "cpu")
+    cache = torch.arange(8.0)
+    found = executor.execute([torch.tensor([50.0, 60.0]), cache, torch.tensor([6, 9])])
+    assert cache.tolist() == list(range(8))
+    assert found[3].tolist() == [0, 1, 2, 3, 4, 5, 50, 7]
+
+
+def test_a_state_that_is_read_as_it_was_or_seen_by_results_is_copied(runtime: Path, tmp_path: Path) -> None:
+    def view(source: int) -> dict[str, Any]:
+        return aten("aten.view.default", [{"name": "self", "buffer": source}, {"name": "size", "ints": [8]}], [5])
+
+    late = _cache_program([scale(1, 4, 8)], [{"buffer": 4, "kind": "user"}, _CHANGED])
+    through_a_view = _cache_program([view(1), scale(5, 4, 8)], [{"buffer": 4, "kind": "user"}, _CHANGED])
+    returned = _cache_program([view(3)], [{"buffer": 5, "kind": "user"}, _CHANGED])
+    for number, (document, result) in enumerate([(late, [2.0 * i for i in range(8)]), (through_a_view, [2.0 * i for i in range(8)]),
+                                                 (returned, [0, 60, 2, 3, 4, 5, 50, 7])]):  # fmt: skip
+        (tmp_path / str(number)).mkdir()
+        executor, cache, results = _cache_call(document, runtime, tmp_path / str(number))
+        assert [e.direct for e in executor.effects] == [False]
+        assert results[0].tolist() == result
+        assert results[0].untyped_storage().data_ptr() != cache.untyped_storage().data_ptr()

@@ -5,6 +5,7 @@
 
 #include "codegen/attention/cuda_attention.h"
 #include "codegen/attention/cuda_half_attention.h"
+#include "codegen/attention/decode.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/templates/attention/attention_cost.h"
 #include "codegen/templates/common.h"
@@ -59,6 +60,7 @@ class AttentionTemplate : public Template {
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override { return attention_cost(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (auto few = decode_schedule(kernel, device)) return few;
     if (auto half = half_schedule(kernel, device)) return half;
     if (auto why = attention_lacks(kernel, device); !why.empty())
       return std::make_unique<NoSchedule>("attention", std::move(why));

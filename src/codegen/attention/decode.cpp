@@ -1,0 +1,205 @@
+#include "codegen/attention/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "codegen/cheapest.h"
+#include "codegen/contraction/direct.h"
+#include "codegen/passes.h"
+#include "codegen/templates/common.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen {
+namespace {
+
+constexpr std::int64_t keys_of_tile = 16;
+constexpr std::int64_t whole_vector = 8;  ///< elements of 16 bytes
+
+std::unexpected<Error> no_decode(const char* why) {
+  return fail("unsupported", why);
+}
+
+/// Whether an index is a multiple of 8 wherever its variables stand.
+bool is_whole(const ir::IndexExpr& e) {
+  return e.constant_term() % whole_vector == 0 &&
+         std::ranges::all_of(e.terms(), [](const auto& term) { return term.coefficient % whole_vector == 0; });
+}
+
+Result<KeyRows> rows_of(const Kernel& kernel, int factor, int line, int key, DType element) {
+  const Node* load = contraction::plain_load(kernel, factor);
+  if (load == nullptr || !load->where.empty() || gathers(*load)) return no_decode("keys or values that are computed");
+  const Input& input = kernel.inputs[static_cast<std::size_t>(load->input)];
+  if (input.dtype != element) return no_decode("q, k and v of several dtypes");
+  KeyRows out;
+  out.input = load->input;
+  out.stride = load->index.coefficient_of(key);
+  if (load->index.coefficient_of(line) != 1) return no_decode("keys or values whose elements are no neighbours");
+  out.begin = ir::add(load->index,
+                      ir::add(ir::scale(ir::IndexExpr::variable(line), -1),
+                              ir::scale(ir::IndexExpr::variable(key), -out.stride), kernel.space),
+                      kernel.space);
+  if (out.begin.depends_on(line) || out.begin.depends_on(key)) return no_decode("keys whose places no stride says");
+  if (out.stride % whole_vector != 0 || out.stride < 0 || !is_whole(out.begin))
+    return no_decode("keys or values that do not lie at multiples of 16 bytes");
+  return out;
+}
+
+DecodeTiling decode_plan(const Genome& genome) {
+  const auto value = [&](GeneName name, std::int64_t otherwise) {
+    return static_cast<int>(gene(genome, name, otherwise));
+  };
+  return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
+}
+
+std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
+  constexpr std::int64_t registers = 65536;
+  if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
+    return "the blocks' shared memory does not fit";
+  // Sums and queries of a thread, and what goes on beside them.
+  const std::int64_t thread = 2 * d.columns / 4 + d.features / 4 + 60;
+  if (thread * plan.warps * 32 * plan.blocks > registers) return "the blocks' registers do not fit";
+  if (plan.splits > 1 && plan.splits * keys_of_tile > d.length) return "more blocks than tiles of keys";
+  return {};
+}
+
+class DecodeSchedule : public Schedule {
+ public:
+  DecodeSchedule(const Kernel& kernel, Attention parts, Decode decode, const Device& device)
+      : kernel_(kernel), parts_(std::move(parts)), decode_(std::move(decode)), device_(device) {}
+
+  std::vector<Gene> genes() const override {
+    return {{"threads", {256, 128, 64, 512}}, {"stages", {3, 2, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+  }
+  std::string illegal(const Genome& genome) const override {
+    return illegal_plan(decode_, decode_plan(genome), device_);
+  }
+
+  std::vector<Genome> seeds() const override {
+    std::vector<std::pair<double, Genome>> found;
+    for (const int threads : {256, 128, 64}) {
+      for (const int stages : {3, 4, 2}) {
+        for (const int blocks : {1, 2, 3}) {
+          for (const std::int64_t split : splits()) {
+            Genome genome{{"threads", threads}, {"stages", stages}, {"min_blocks", blocks}, {"split", split}};
+            if (illegal(genome).empty()) found.emplace_back(microseconds(decode_plan(genome)), std::move(genome));
+          }
+        }
+      }
+    }
+    return cheapest(std::move(found));
+  }
+
+  Outline outline(const Genome& genome) const override {
+    const DecodeTiling plan = decode_plan(genome);
+    Outline out;
+    out.threads = plan.warps * 32;
+    out.shared_bytes = static_cast<double>(decode_shared_bytes(decode_, plan));
+    out.blocks = static_cast<double>(decode_.units * plan.splits);
+    return out;
+  }
+
+  Result<Emitted> emit(const Genome& genome) const override {
+    if (const auto why = illegal(genome); !why.empty()) return fail("illegal_genome", why);
+    const DecodeTiling plan = decode_plan(genome);
+    DecodeText text = print_decode(kernel_, parts_, decode_, plan);
+    using Kind = Emitted::Argument::Kind;
+    Emitted out;
+    out.language = "cuda";
+    out.entry = "planish_kernel";
+    out.source = std::move(text.source);
+    out.grid[0] = decode_.units * plan.splits;
+    out.block[0] = plan.warps * 32;
+    out.shared = decode_shared_bytes(decode_, plan);
+    for (const int input : text.inputs) out.args.push_back({Kind::input, input});
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
+    if (plan.splits == 1) return out;
+    out.scratch_bytes = {decode_.units * plan.splits * decode_partial_bytes(decode_), decode_.units * 4};
+    out.zeroed = {1};
+    out.args.push_back({Kind::scratch, 0});
+    out.args.push_back({Kind::scratch, 1});
+    return out;
+  }
+
+ private:
+  /// Such that blocks fill the device once or twice, and powers of two between.
+  std::vector<std::int64_t> splits() const {
+    std::vector<std::int64_t> out{1};
+    const std::int64_t most = std::max<std::int64_t>(decode_.length / keys_of_tile, 1);
+    for (const std::int64_t blocks : {1, 2, 3, 4, 6}) out.push_back(blocks * device_.sms / decode_.units);
+    for (std::int64_t s = 2; s <= 64; s *= 2) out.push_back(s);
+    std::erase_if(out, [&](std::int64_t s) { return s < 1 || s > std::min<std::int64_t>(most, 256); });
+    std::ranges::sort(out);
+    out.erase(std::ranges::unique(out).begin(), out.end());
+    return out;
+  }
+
+  /// As measured on an H200 (docs/results/decode_attention.md): what a launch, a wave of blocks and putting their sums
+  /// together take beside the bytes.
+  double microseconds(const DecodeTiling& plan) const {
+    const double resident = static_cast<double>(device_.sms) * plan.blocks;
+    const auto blocks = static_cast<double>(decode_.units * plan.splits);
+    const double waves = std::ceil(blocks / resident);
+    const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / keys_of_tile) / plan.splits);
+    const double turns = std::ceil(tiles / plan.warps) * plan.warps * keys_of_tile;
+    const double bytes = turns * static_cast<double>(decode_.features + decode_.columns) * 2;
+    // A multiprocessor's share, of all that run beside it.
+    const double busy = std::min(blocks, resident) / resident;
+    const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.35);
+    const double flight = plan.warps * plan.blocks * (plan.stages - 1.0) >= 8 ? 1 : 1.3;
+    const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
+    return waves * (3 + bytes / rate * flight) + joins + 0.1 * plan.blocks;
+  }
+
+  const Kernel& kernel_;
+  const Attention parts_;
+  const Decode decode_;
+  const Device& device_;
+};
+
+}  // namespace
+
+Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
+  if (!decodes(a)) return no_decode("more rows of queries than a fragment has");
+  if (a.scores.n.size() != 1 || a.scores.k.size() != 1 || a.values.n.size() != 1)
+    return no_decode("keys, features or columns that lie apart");
+  if (std::ranges::any_of(kernel.nodes, gathers)) return no_decode("places known at run time alone");
+  Decode d;
+  d.units = a.scores.batches;
+  d.rows = a.scores.rows;
+  d.length = a.scores.columns;
+  d.features = a.scores.depth;
+  d.columns = a.values.columns;
+  if (d.features % 32 != 0 || d.features > 256 || d.columns % 64 != 0 || d.columns > 256)
+    return no_decode("heads of another width");
+  if (d.units > (1 << 20) || d.length > (1 << 30)) return no_decode("more units or keys than are counted");
+  const Node* key = contraction::plain_load(kernel, a.scores.second);
+  if (key == nullptr) return no_decode("keys or values that are computed");
+  d.element = kernel.inputs[static_cast<std::size_t>(key->input)].dtype;
+  if (d.element != DType::bf16 && d.element != DType::f16) return no_decode("keys of another dtype than f16 and bf16");
+  PLANISH_TRY(d.keys, rows_of(kernel, a.scores.second, a.scores.k[0], a.scores.n[0], d.element));
+  PLANISH_TRY(d.values, rows_of(kernel, a.values.second, a.values.n[0], a.values.k[0], d.element));
+  if (half_type(kernel, a.scores.first) != d.element) return no_decode("queries of another precision than keys");
+  return d;
+}
+
+std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
+  const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (d.features * 2 + 64 + d.columns * 2 + 16);
+  return std::max({ring, plan.warps * decode_partial_bytes(d), d.rows * (plan.splits + 1) * 4});
+}
+
+std::int64_t decode_partial_bytes(const Decode& d) {
+  return d.rows * (d.columns + 2) * 4;
+}
+
+std::unique_ptr<const Schedule> decode_schedule(const Kernel& kernel, const Device& device) {
+  if (!schedules_contractions(device)) return nullptr;
+  auto parts = attention_of(kernel);
+  if (!parts) return nullptr;
+  auto decode = decode_of(kernel, *parts);
+  if (!decode) return nullptr;
+  auto made = std::make_unique<DecodeSchedule>(kernel, std::move(*parts), std::move(*decode), device);
+  return made->seeds().empty() ? nullptr : std::move(made);
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/attention/attention.h"
+#include "codegen/genome.h"
+#include "codegen/templates/template.h"
+
+/// Attention of a few rows of queries over many keys in 16 bits: the step in which a language model makes one token.
+/// The device file `sm90/decode_attention.cuh` reads keys and values where they lie, each once; the query heads of a
+/// group are rows that share them. Pure; thread-safe.
+namespace planish::codegen {
+
+/// Rows that one fragment of a tensor core has.
+inline constexpr std::int64_t most_decode_rows = 16;
+
+/// Where keys or values lie: rows of neighbouring elements, `stride` elements apart.
+struct KeyRows {
+  int input = -1;       ///< of the kernel
+  ir::IndexExpr begin;  ///< element of key 0, over the variables of the batch
+  std::int64_t stride = 0;
+};
+
+struct Decode {
+  DType element = DType::bf16;  ///< of q, k and v
+  KeyRows keys, values;
+  std::int64_t units = 1, rows = 1, length = 1, features = 1, columns = 1;
+};
+
+/// Error kind `unsupported`, saying why, where it is another attention: of more rows, in other dtypes, of factors that
+/// are computed (queries may be), or whose rows do not lie at multiples of 16 bytes.
+Result<Decode> decode_of(const Kernel& kernel, const Attention& attention);
+
+/// Whether rows are few enough that reading keys is all that such attention costs.
+inline bool decodes(const Attention& attention) {
+  return attention.scores.rows <= most_decode_rows;
+}
+
+/// How it is cut.
+struct DecodeTiling {
+  int warps = 8;
+  int stages = 3;  ///< tiles of 16 keys that a warp has room for
+  int splits = 1;  ///< blocks that share a unit's keys
+  int blocks = 1;  ///< of a multiprocessor at once
+};
+std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
+/// Scratch of a block's sums.
+std::int64_t decode_partial_bytes(const Decode& decode);
+
+/// The kernel's text (header-free, for `sm_90a`, one entry `planish_kernel`), and which inputs of `kernel` it takes, in
+/// order, before all outputs, the blocks' sums and a zeroed counter for each unit.
+struct DecodeText {
+  std::string source;
+  std::string printed;  ///< its last part, behind the device files: what is this kernel's own
+  std::vector<int> inputs;
+};
+DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
+                        const DecodeTiling& plan);
+
+/// Its schedule; null where it is no such attention, or the device has no such tensor cores.
+std::unique_ptr<const Schedule> decode_schedule(const Kernel& kernel, const Device& device);
+
+}  // namespace planish::codegen

@@ -1,0 +1,296 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "codegen/attention/decode.h"
+#include "codegen/contraction/direct.h"
+#include "codegen/contraction/place_writer.h"
+#include "codegen/device/device_files.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen {
+namespace {
+
+using contraction::PlaceWriter;
+
+/// A number that no score's place surpasses: an integer node that does not move with the key.
+struct LastKey {
+  int node = -1;
+  std::int64_t plus = 0;  ///< keys from node + plus on count for nothing
+};
+
+/// Prints the policy that `sm90/decode_attention.cuh` asks for.
+class DecodePrinter {
+ public:
+  DecodePrinter(const Kernel& kernel, const Attention& a, const Decode& d, const DecodeTiling& plan)
+      : kernel_(kernel), a_(a), d_(d), plan_(plan), moves_(variables_of(kernel)), writer_(kernel) {}
+
+  DecodeText print() {
+    std::vector<int> roots{a_.score, a_.scores.first, a_.scores.second, a_.values.second};
+    for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    DecodeText out;
+    out.inputs = inputs_ = writer_.inputs(roots);
+    const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
+    writer_.line("// ---- policy ----");
+    writer_.line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }");
+    policy();
+    entry();
+    out.source = contraction::place_prelude() + device_text(files) + writer_.out;
+    out.printed = std::move(writer_.out);
+    return out;
+  }
+
+ private:
+  static constexpr std::string_view at = "const Args& args, int unit";
+  const Node& node(int id) const { return kernel_.nodes[static_cast<std::size_t>(id)]; }
+  bool moves(int id, int variable) const {
+    return moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(variable)];
+  }
+  int key() const { return a_.scores.n[0]; }
+  std::string long_of(std::int64_t n) const { return fmt::format("{}ll", n); }
+
+  /// "static PL_DEVICE float score(const Args& args, int unit, …) {", with the pointers and coordinates that text below
+  /// needs. `at`: a coordinate's name and its variables.
+  void open(const std::string& head, std::span<const int> inputs,
+            const std::vector<std::pair<std::string, std::vector<int>>>& places) {
+    writer_.open("static PL_DEVICE " + head + " {");
+    for (const int i : inputs) writer_.line(fmt::format("const auto* const in{0} = args.in{0};", i));
+    for (const auto& [linear, variables] : places) {
+      if (!variables.empty()) writer_.decode(linear, variables);
+    }
+  }
+
+  void policy() {
+    writer_.open("struct P {");
+    writer_.line(fmt::format("static constexpr int rows = {}, features = {}, columns = {}, keys = {};", d_.rows,
+                             d_.features, d_.columns, d_.length));
+    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {};", plan_.warps, plan_.stages,
+                             plan_.splits));
+    writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
+                             d_.values.stride));
+    writer_.line(fmt::format("static constexpr bool bf16 = {};", d_.element == DType::bf16));
+    writer_.open("struct Args {");
+    for (const int i : inputs_)
+      writer_.line(fmt::format("const {}* __restrict__ in{};",
+                               printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      writer_.line(fmt::format("{}* __restrict__ out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
+    end_struct();
+    begin_of("key", d_.keys);
+    begin_of("value", d_.values);
+    end();
+    query();
+    score();
+    softmax();
+    store();
+    end_struct();
+  }
+  void end_struct() {
+    writer_.close();
+    writer_.out.insert(writer_.out.size() - 1, ";");
+  }
+
+  void begin_of(const char* name, const KeyRows& rows) {
+    const std::array<int, 1> inputs{rows.input};
+    open(fmt::format("const void* {}({})", name, at), inputs, {{"unit", a_.scores.batch}});
+    writer_.line(fmt::format("return in{} + ({});", rows.input, writer_.place_of(rows.begin)));
+    writer_.close();
+  }
+
+  /// Of tests `key <= n` that a score of -inf follows where they fail.
+  std::vector<LastKey> last_keys() const {
+    std::vector<LastKey> found;
+    int id = a_.score;
+    while (node(id).op == Op::select) {
+      const Node& choice = node(id);
+      const Node& otherwise = node(choice.args[2]);
+      if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
+      conditions(choice.args[0], found);
+      id = choice.args[1];
+    }
+    return found;
+  }
+  void conditions(int id, std::vector<LastKey>& found) const {
+    const Node& test = node(id);
+    if (test.op == Op::logical_and) {
+      for (const int arg : test.args) conditions(arg, found);
+      return;
+    }
+    const bool grows = test.op == Op::ge || test.op == Op::gt;
+    if (!grows && test.op != Op::le && test.op != Op::lt) return;
+    const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
+    const Node& place = node(less);
+    // The key's own place on the lesser side, and nothing of it on the other.
+    const auto alone = ir::IndexExpr::variable(key());
+    if (place.op != Op::index || is_floating(node(more).dtype) || moves(more, key())) return;
+    const ir::IndexExpr rest = ir::add(place.index, ir::scale(alone, -1), kernel_.space);
+    if (!rest.is_constant()) return;
+    found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
+  }
+
+  void end() {
+    const std::vector<LastKey> found = last_keys();
+    std::vector<int> roots;
+    for (const LastKey& each : found) roots.push_back(each.node);
+    const bool by_row = std::ranges::any_of(
+        roots, [&](int id) { return std::ranges::any_of(a_.scores.m, [&](int v) { return moves(id, v); }); });
+    const std::vector<int> inputs = writer_.inputs(roots);
+    open(fmt::format("int end({})", at), inputs, {});
+    if (found.empty()) {
+      writer_.line("return keys;");
+      writer_.close();
+      return;
+    }
+    // Of all rows, the one that sees most.
+    writer_.line("long long most = 0;");
+    writer_.open(fmt::format("for (int row = 0; row < {}; ++row) {{", by_row ? d_.rows : 1));
+    if (!a_.scores.batch.empty()) writer_.decode("unit", a_.scores.batch);
+    if (by_row) writer_.decode("row", a_.scores.m);
+    writer_.nodes(roots);
+    writer_.line("long long all = keys;");
+    for (const LastKey& each : found)
+      writer_.line(fmt::format("all = min(all, (long long){} + {});", writer_.name(each.node), long_of(each.plus)));
+    writer_.line("most = max(most, all);");
+    writer_.close();
+    writer_.line("return (int)most;");
+    writer_.close();
+  }
+
+  void query() {
+    const int root = a_.scores.first;
+    const std::vector<int> roots{root};
+    const int feature = a_.scores.k[0];
+    const Node* const load = contraction::plain_load(kernel_, root);
+    open(fmt::format("uint4 query({}, int row, int first)", at), writer_.inputs(roots), {});
+    const auto place = [&] {
+      if (!a_.scores.batch.empty()) writer_.decode("unit", a_.scores.batch);
+      if (!a_.scores.m.empty()) writer_.decode("row", a_.scores.m);
+      writer_.decode("feature", std::vector<int>{feature});
+    };
+    const bool aligned = load != nullptr && load->where.empty() && load->index.coefficient_of(feature) == 1 &&
+                         load->index.constant_term() % 8 == 0 &&
+                         std::ranges::all_of(load->index.terms(), [&](const auto& term) {
+                           const bool own = term.atom.kind == ir::Atom::Kind::variable && term.atom.variable == feature;
+                           return own || term.coefficient % 8 == 0;
+                         });
+    if (aligned) {
+      writer_.line("const int feature = first;");
+      place();
+      writer_.line(fmt::format("return *(const uint4*)(in{} + ({}));", load->input, writer_.place_of(load->index)));
+    } else {
+      writer_.line("u32 words[4];");
+      writer_.line("#pragma unroll");
+      writer_.open("for (int pair = 0; pair < 4; ++pair) {");
+      writer_.line("float two[2];");
+      writer_.line("#pragma unroll");
+      writer_.open("for (int side = 0; side < 2; ++side) {");
+      writer_.line("const int feature = first + 2 * pair + side;");
+      place();
+      writer_.nodes(roots);
+      writer_.line(fmt::format("two[side] = {};", writer_.name(root)));
+      writer_.close();
+      writer_.line(
+          fmt::format("words[pair] = {}(two[0], two[1]);", d_.element == DType::bf16 ? "pack_bf16" : "pack_f16"));
+      writer_.close();
+      writer_.line("return make_uint4(words[0], words[1], words[2], words[3]);");
+    }
+    writer_.close();
+  }
+
+  /// Loads of a score are read ahead of it; the rest is computed when the product is there.
+  void score() {
+    const std::vector<int> roots{a_.score};
+    std::vector<int> loads;
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      if (node(id).op == Op::load) loads.push_back(id);
+    }
+    writer_.open("struct Given {");
+    for (const int id : loads) writer_.line(fmt::format("{} v{};", printing::computing_type(node(id).dtype), id));
+    end_struct();
+    const std::vector<std::pair<std::string, std::vector<int>>> places{
+        {"unit", a_.scores.batch}, {"row", a_.scores.m}, {"key", a_.scores.n}};
+    open(fmt::format("Given given({}, int row, int key)", at), writer_.inputs(roots), places);
+    writer_.these(loads);
+    std::string all;
+    for (const int id : loads) all += fmt::format("{}{}", all.empty() ? "" : ", ", writer_.name(id));
+    writer_.line(fmt::format("return {{{}}};", all));
+    writer_.close();
+    open(fmt::format("float score(float product, const Given& given, {}, int row, int key)", at), {}, places);
+    writer_.at_hand = [](int id) { return fmt::format("given.v{}", id); };
+    writer_.of_fold = [](int) { return std::string("product"); };
+    writer_.nodes(roots);
+    writer_.at_hand = nullptr;
+    writer_.line(fmt::format("return {};", writer_.name(a_.score)));
+    writer_.close();
+  }
+
+  void softmax() {
+    const auto one = [&](const std::string& head, int root) {
+      writer_.open("static PL_DEVICE float " + head + " {");
+      writer_.nodes(std::vector<int>{root});
+      writer_.line(fmt::format("return {};", writer_.name(root)));
+      writer_.close();
+    };
+    writer_.of_fold = [this](int r) { return std::string(r == a_.maximum ? "maximum" : "total"); };
+    one("shift(float maximum)", a_.shift);
+    one("divisor(float maximum, float total)", a_.divisor);
+  }
+
+  void store() {
+    std::vector<int> roots;
+    for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    open(fmt::format("void store({}, int row, int column, float value)", at), writer_.inputs(roots),
+         {{"unit", a_.values.batch}, {"row", a_.values.m}, {"column", a_.values.n}});
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      writer_.line(fmt::format("auto* const out{0} = args.out{0};", o));
+    writer_.of_fold = [](int) { return std::string("value"); };
+    writer_.nodes(roots);
+    writer_.stores();
+    writer_.close();
+  }
+
+  void entry() {
+    std::string parameters, arguments;
+    const auto add = [&](const std::string& type, const std::string& name) {
+      parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ", type, name);
+      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", name);
+    };
+    for (const int i : inputs_)
+      add(fmt::format("const {}* __restrict__",
+                      printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype)),
+          fmt::format("in{}", i));
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      add(fmt::format("{}* __restrict__", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o));
+    const bool splits = plan_.splits > 1;
+    writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
+                             plan_.warps * 32, plan_.blocks, parameters,
+                             splits ? ", float* partial, u32* arrived" : ""));
+    writer_.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+    writer_.line(fmt::format("const P::Args args{{{}}};", arguments));
+    writer_.line(
+        fmt::format("decode_attention<P>(args, {}, pl_smem);", splits ? "partial, arrived" : "nullptr, nullptr"));
+    writer_.close();
+  }
+
+  const Kernel& kernel_;
+  const Attention& a_;
+  const Decode& d_;
+  const DecodeTiling plan_;
+  const std::vector<std::vector<bool>> moves_;
+  PlaceWriter writer_;
+  std::vector<int> inputs_;
+};
+
+}  // namespace
+
+DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
+                        const DecodeTiling& plan) {
+  return DecodePrinter(kernel, attention, decode, plan).print();
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "codegen/genome.h"
+#include "codegen/kernel.h"
+
+namespace planish::codegen::printing {
+
+/// A scatter with a point of its space a thread. Error kind `unsupported`: more points than a grid has threads.
+Result<Emitted> emit_scatter(const Kernel& kernel, const Genome& genome);
+
+}  // namespace planish::codegen::printing

@@ -1,0 +1,170 @@
+#pragma once
+
+/// What `sm90/decode_attention.cuh` runs on where there is no GPU: the file of instructions once more, as C++. Threads
+/// of a block are fibers that take turns where they wait; a copy is made when its thread waits for it, not before.
+namespace planish::codegen {
+
+/// Behind `printing::prelude(false)`: what the language has on a GPU, and a block after the other.
+inline constexpr const char* decode_language = R"(
+#include <ucontext.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <vector>
+using std::max;
+using std::min;
+#define __device__
+#define __forceinline__ inline
+#define __global__
+#define __shared__
+#define __restrict__
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+struct Place { int x; };
+static Place blockIdx, threadIdx;
+struct uint4 { unsigned x, y, z, w; };
+struct float2 { float x, y; };
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static float2 make_float2(float x, float y) { return {x, y}; }
+template <typename T> T __ldg(const T* p) { return *p; }
+template <typename T> T __ldcg(const T* p) { return *p; }
+static float __int_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }
+static void __threadfence() {}
+static unsigned atomicAdd(unsigned* p, unsigned n) { const unsigned old = *p; *p += n; return old; }
+static unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
+  const unsigned long long both = (unsigned long long)b << 32 | a;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i) out |= (unsigned)(both >> (pick >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return out;
+}
+alignas(16) unsigned char pl_smem[1 << 18];
+
+struct Copy { unsigned to; const void* from; int bytes; };
+struct Fiber {
+  ucontext_t context;
+  std::vector<unsigned char> stack = std::vector<unsigned char>(1 << 17);
+  std::vector<Copy> asked;
+  std::deque<std::vector<Copy>> groups;
+  bool over = false;
+};
+static std::vector<Fiber> fibers;
+static ucontext_t home;
+static std::function<void()> body;
+static void next() {
+  const int from = threadIdx.x, count = (int)fibers.size();
+  for (int i = 1; i <= count; ++i) {
+    const int to = (from + i) % count;
+    if (fibers[to].over) continue;
+    if (to == from) return;
+    threadIdx.x = to;
+    swapcontext(&fibers[from].context, &fibers[to].context);
+    return;
+  }
+  setcontext(&home);
+}
+struct Barrier { int arrived = 0, turn = 0; };
+static Barrier block_barrier, warp_barriers[32];
+static void meet(Barrier& barrier, int size) {
+  const int turn = barrier.turn;
+  if (++barrier.arrived == size) barrier.arrived = 0, ++barrier.turn;
+  while (barrier.turn == turn) next();
+}
+static void __syncthreads() { meet(block_barrier, (int)fibers.size()); }
+static void __syncwarp() { meet(warp_barriers[threadIdx.x / 32], 32); }
+static unsigned slots[32][32][6];
+/// What all lanes of the warp hold, to each of them.
+static unsigned (*shared_with_warp(const unsigned* own, int count))[6] {
+  const int warp = threadIdx.x / 32;
+  __syncwarp();
+  std::copy(own, own + count, slots[warp][threadIdx.x % 32]);
+  __syncwarp();
+  return slots[warp];
+}
+static float __shfl_xor_sync(unsigned, float v, int apart) {
+  unsigned bits;
+  std::memcpy(&bits, &v, 4);
+  return __int_as_float(shared_with_warp(&bits, 1)[threadIdx.x % 32 ^ apart][0]);
+}
+static bool __any_sync(unsigned, bool v) {
+  const unsigned own = v;
+  const auto all = shared_with_warp(&own, 1);
+  bool any = false;
+  for (int i = 0; i < 32; ++i) any = any || all[i][0] != 0;
+  return any;
+}
+static void begin_fiber() {
+  body();
+  fibers[threadIdx.x].over = true;
+  next();
+}
+static void run_blocks(int blocks, int threads, std::function<void()> kernel) {
+  body = std::move(kernel);
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    std::memset(pl_smem, 0xff, sizeof pl_smem);
+    fibers.clear();
+    fibers.resize(threads);
+    for (Fiber& fiber : fibers) {
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      makecontext(&fiber.context, begin_fiber, 0);
+    }
+    threadIdx.x = 0;
+    swapcontext(&home, &fibers[0].context);
+  }
+}
+)";
+
+/// In place of `sm90/ptx.cuh`.
+inline constexpr const char* decode_instructions = R"(
+#include "types.cuh"
+static u32 shared_address(const void* p) { return (u32)((const unsigned char*)p - pl_smem); }
+static float exp2_fast(float x) { return std::exp2(x); }
+static u16 half_of(float x) { _Float16 h = (_Float16)x; u16 bits; std::memcpy(&bits, &h, 2); return bits; }
+static float of_half(u16 bits) { _Float16 h; std::memcpy(&h, &bits, 2); return (float)h; }
+static u16 brain_of(float x) {
+  u32 bits;
+  std::memcpy(&bits, &x, 4);
+  if (x != x) return 0x7fff;
+  return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static u32 pack_f16(float low, float high) { return half_of(low) | (u32)half_of(high) << 16; }
+static u32 pack_bf16(float low, float high) { return brain_of(low) | (u32)brain_of(high) << 16; }
+static void cp_async_16(u32 to, const void* from, int bytes) {
+  if (to % 16 != 0 || to + 16 > sizeof pl_smem || (unsigned long long)from % 16 != 0) std::abort();
+  fibers[threadIdx.x].asked.push_back({to, from, bytes});
+}
+static void cp_async_commit() {
+  Fiber& own = fibers[threadIdx.x];
+  own.groups.push_back(std::move(own.asked));
+  own.asked.clear();
+}
+template <int n> void cp_async_wait() {
+  for (auto& groups = fibers[threadIdx.x].groups; (int)groups.size() > n; groups.pop_front()) {
+    for (const Copy& copy : groups.front()) {
+      std::memset(pl_smem + copy.to, 0, 16);
+      std::memcpy(pl_smem + copy.to, copy.from, copy.bytes);
+    }
+  }
+}
+static uint4 shared_load_16(u32 from) { uint4 v; std::memcpy(&v, pl_smem + from, 16); return v; }
+template <bool bf16> void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  const u32 own[6] = {a0, a1, a2, a3, b0, b1};
+  const auto all = shared_with_warp(own, 6);
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const auto part = [](u32 word, int k) {
+    const u16 bits = (u16)(word >> k % 2 * 16);
+    return bf16 ? __int_as_float((u32)bits << 16) : of_half(bits);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+    for (int k = 0; k < 16; ++k)
+      sums[i] += part(all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k) * part(all[column * 4 + k % 8 / 2][4 + k / 8], k);
+  }
+}
+)";
+
+}  // namespace planish::codegen
