@@ -17,6 +17,7 @@
 #include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
 #include "codegen/row_and_column.h"
+#include "codegen/skinny/skinny.h"
 
 namespace planish::codegen {
 namespace {
@@ -492,6 +493,7 @@ int places_read(const Kernel& kernel) {
 /// by.
 Status become_contraction(Kernel& kernel) {
   if (kernel.anchor == Anchor::pointwise) return {};  // a sum of one product
+  if (skinny_of(kernel)) return {};                   // by whatever anchor: a row is what it folds
   if (kernel.reductions.size() != 1 || !kernel.scans.empty()) return unsupported("a matrix product beside other folds");
   if (!std::ranges::all_of(kernel.outputs, &Output::per_row))
     return unsupported("a matrix product beside outputs of its factors' size");
