@@ -20,9 +20,9 @@ struct Arguments {
   Status gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace);
 };
 
-/// Whether a launch step may begin while the unit of work before it, of the same call, still runs. Not the first of a
-/// call: what lies before that in the stream is not ours, and may still be writing what the kernel reads before it
-/// waits. Copies and fills between two launches make the driver wait for them in full.
+/// Whether a launch step may begin while the launch before it, of the same call, still runs. Not the `first` of a call:
+/// what lies before that in the stream is not ours, and may still be writing what the kernel reads before it waits.
+/// Copies and fills between two launches make the driver wait for them in full.
 inline bool overlaps(const Step& step, bool first) {
   return step.programmatic && !first;
 }

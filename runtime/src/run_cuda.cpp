@@ -92,16 +92,19 @@ Status run_cuda(prt_program* program, void* const* pointers, int first, int last
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));
   const cu::Driver& d = *program->driver;
   auto joint = program->joint_copies.begin();
+  bool launched = false;  // a kernel of this call
   for (int s = first; s < last; ++s) {
     while (joint != program->joint_copies.end() && joint->first < s) ++joint;
     if (joint != program->joint_copies.end() && joint->first == s && s + joint->count <= last) {
       PRT_CHECK(launch_copies(*program, *joint, pointers, base, stream));
+      launched = true;
       s += joint->count - 1;
       continue;
     }
     const Step& step = program->document.steps[static_cast<std::size_t>(s)];
     if (step.kind == StepKind::launch) {
-      PRT_CHECK(launch(program, step, overlaps(step, s == first), pointers, base, stream));
+      PRT_CHECK(launch(program, step, overlaps(step, !launched), pointers, base, stream));
+      launched = true;
       continue;
     }
     const Runs& runs = program->runs[static_cast<std::size_t>(s)];
