@@ -59,7 +59,17 @@ def main() -> None:
                         cases += f'test<P<{arguments}>>("{model} {name}");\n'
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases.h").write_text(cases)
-        command = ["nvcc", "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a", f"-I{DEVICE}", f"-I{folder}", str(HERE / "products.cu"), "-o", f"{folder}/products"]
+        command = [
+            "nvcc",
+            "-std=c++17",
+            "-O3",
+            "-gencode=arch=compute_90a,code=sm_90a",
+            f"-I{DEVICE}",
+            f"-I{folder}",
+            str(HERE / "products.cu"),
+            "-o",
+            f"{folder}/products",
+        ]
         subprocess.run(command, check=True)
         subprocess.run([f"{folder}/products"], check=True)
     torch_rows(options.models.split(","), [int(m) for m in options.rows.split(",")])
@@ -92,7 +102,10 @@ def torch_rows(models: list[str], rows: list[int]) -> None:
                     times.append(begin.elapsed_time(end))
                 us = sorted(times[1:])[4] * 1e3 / count
                 rate = n * k * 2 / us / 1e3
-                print(json.dumps({"shape": f"{model} {name}", "m": m, "by": f"torch {torch.__version__}", "us": round(us, 2), "share": round(rate / RATE, 3)}), flush=True)
+                print(
+                    json.dumps({"shape": f"{model} {name}", "m": m, "by": f"torch {torch.__version__}", "us": round(us, 2), "share": round(rate / RATE, 3)}),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

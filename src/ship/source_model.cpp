@@ -270,7 +270,7 @@ class Writer {
   const backend::Backend& target_;
   const Json& buffers_;
   bool launched_ = false;  ///< a launch was printed before: the one at hand is not the call's first
-  std::set<int> native_;  ///< buffers that kernels, copies and sets touch
+  std::set<int> native_;   ///< buffers that kernels, copies and sets touch
   std::vector<std::string> names_;
   std::string kernels_, sources_, expected_, constants_, body_;
 };

@@ -1,5 +1,5 @@
-// device/sm90/skinny.cuh on a CPU: one fiber a thread, the instructions of tools/skinny_cpu.h. Sums, tails of rows and of
-// k, rings in shared memory and in registers, operands kept or computed, norms, and who waits for the launch before.
+// device/sm90/skinny.cuh on a CPU: one fiber a thread, the instructions of tools/skinny_cpu.h. Sums, tails of rows and
+// of k, rings in shared memory and in registers, operands kept or computed, norms, and who waits for the launch before.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

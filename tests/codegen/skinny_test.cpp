@@ -1,5 +1,6 @@
-// Products of a few rows: what is one, what kernels a decode step is cut into, which genomes are legal, what is printed,
-// and which launches may begin before the one before them has ended. What the kernel computes: skinny_kernel_test.cpp.
+// Products of a few rows: what is one, what kernels a decode step is cut into, which genomes are legal, what is
+// printed, and which launches may begin before the one before them has ended. What the kernel computes:
+// skinny_kernel_test.cpp.
 #include "codegen/skinny/skinny.h"
 
 #include <doctest/doctest.h>
@@ -75,6 +76,10 @@ TEST_CASE("a linear layer of few rows is skinny, whatever its anchor; one of man
     CHECK(skinny->depth == 1024);
     CHECK(skinny->statistics.empty());
     CHECK(template_of(*kernel).name() == "skinny");
+    // Tensor cores multiply: sixteen rows are no more work than one.
+    Device device = h200();
+    device.tensor_rate = 30;
+    CHECK(bytes_worth(cost(*kernel), device) == cost(*kernel).bytes);
   }
   Net many(17, 1024);
   CHECK_FALSE(skinny_of(*lowered(many, {many.linear(many.input({1, 17, 1024}, half), many.weights(640, 1024))})));
@@ -91,7 +96,8 @@ TEST_CASE("weights must be 16 bits in rows along k; x must be rounded to the sam
   REQUIRE(across.has_value());
   CHECK(skinny_of(*across).error().message.find("memory does not run") != std::string::npos);
   Net wide(1, 1024);
-  const int z = wide.node("linear", {V("input", wide.input({1, 1024})), V("weight", wide.input({640, 1024}))}, {1, 640});
+  const int z =
+      wide.node("linear", {V("input", wide.input({1, 1024})), V("weight", wide.input({640, 1024}))}, {1, 640});
   const auto fp32 = lowered(wide, {z});
   REQUIRE(fp32.has_value());
   CHECK_FALSE(skinny_of(*fp32).has_value());

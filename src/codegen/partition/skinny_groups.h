@@ -6,11 +6,11 @@
 #include "codegen/partition/partition.h"
 #include "codegen/partition/usage.h"
 
-/// Private to codegen/partition: kernels around products of a few rows (codegen/skinny/skinny.h), which are found before
-/// all others. Every kernel between two such products is a time in which no weights are read; so they take in what
-/// reads their results element by element (a residual, SiLU·mul of two products of one operand), products of the same
-/// size and operand, and what makes their operand, a norm with its sums along rows included, which each kernel that
-/// reads it computes for itself.
+/// Private to codegen/partition: kernels around products of a few rows (codegen/skinny/skinny.h), which are found
+/// before all others. Every kernel between two such products is a time in which no weights are read; so they take in
+/// what reads their results element by element (a residual, SiLU·mul of two products of one operand), products of the
+/// same size and operand, and what makes their operand, a norm with its sums along rows included, which each kernel
+/// that reads it computes for itself.
 namespace planish::codegen {
 
 struct SkinnyGroup {

@@ -25,7 +25,7 @@ struct Unit {
   double bytes = 0, flops = 0;
   bool alive = true;
   bool aside = false;  ///< kernels of its own compute it (set_aside())
-  int version = 0;  ///< grows with every change, so that failed attempts are not repeated
+  int version = 0;     ///< grows with every change, so that failed attempts are not repeated
 };
 
 class Units {

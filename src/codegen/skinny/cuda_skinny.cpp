@@ -92,16 +92,22 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
           for (const int resident : {2, 1}) {
             for (const auto where : {in_shared, in_registers}) {
               for (const int shared : {1, 0}) {
-                Genome genome{{"threads", gene_threads}, {"tile_m", tile},          {"stages", stages},
-                              {"blocks", blocks},        {"min_blocks", resident},  {"residency", where},
-                              {"operand_residency", shared}, {"fast", 0}};
+                Genome genome{{"threads", gene_threads},
+                              {"tile_m", tile},
+                              {"stages", stages},
+                              {"blocks", blocks},
+                              {"min_blocks", resident},
+                              {"residency", where},
+                              {"operand_residency", shared},
+                              {"fast", 0}};
                 if (!skinny_illegal(s, device, genome).empty()) continue;
                 // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
                 // launch after this one as many; x is read again at every pass where it is not kept.
                 const SkinnyPlan plan = plan_of(device, genome);
                 const Layout layout = skinny::layout_of(s, plan);
                 const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
-                const std::int64_t passes = (s.rows + 16 * plan.tiles * plan.blocks - 1) / (16 * plan.tiles * plan.blocks);
+                const std::int64_t passes =
+                    (s.rows + 16 * plan.tiles * plan.blocks - 1) / (16 * plan.tiles * plan.blocks);
                 double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
                 time += resident > blocks ? 0 : 0.015;
                 time += gene_threads == 512 ? 0 : 0.03;
@@ -147,8 +153,7 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.early.emplace();
-  for (const auto& part : s.parts)
-    out.early->push_back(kernel.nodes[static_cast<std::size_t>(part.load)].input);
+  for (const auto& part : s.parts) out.early->push_back(kernel.nodes[static_cast<std::size_t>(part.load)].input);
   return out;
 }
 

@@ -21,7 +21,7 @@ struct Skinny {
     int reduction = -1;  ///< position in Kernel::reductions
     int load = -1;       ///< node: the weights
   };
-  std::vector<int> m, n, k;  ///< variables of the space, each ascending
+  std::vector<int> m, n, k;                     ///< variables of the space, each ascending
   std::int64_t count = 1, rows = 1, depth = 1;  ///< their extents multiplied
   std::vector<Part> parts;
   std::vector<int> statistics;  ///< positions in Kernel::reductions, each of which may need the ones before it

@@ -53,12 +53,12 @@ struct SkinnyRing {
 
   const typename P::Args& args;
   u64 policy;
-  int first, last;           ///< rows of the block
-  int left;                  ///< steps that are not asked for yet
-  int pass = 0, at = 0;      ///< the next of them
-  u32 to;                    ///< of the lane, in the ring
+  int first, last;       ///< rows of the block
+  int left;              ///< steps that are not asked for yet
+  int pass = 0, at = 0;  ///< the next of them
+  u32 to;                ///< of the lane, in the ring
   const char* from[L::vectors];
-  u32 there = 0;             ///< a bit a piece
+  u32 there = 0;  ///< a bit a piece
   uint4 held[slots][L::vectors];
 
   PL_DEVICE SkinnyRing(const typename P::Args& args, u32 ring, int first, int last, int passes)
@@ -113,7 +113,8 @@ struct SkinnyRing {
   }
 };
 
-/// Sums along the rows of x, in the same order in every block: some warps have a row, so that all rows are read at once.
+/// Sums along the rows of x, in the same order in every block: some warps have a row, so that all rows are read at
+/// once.
 template <class P, int s>
 PL_DEVICE void skinny_statistics(const typename P::Args& args, float* statistics, float* of_warps) {
   if constexpr (s < P::statistics) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/cost.h"
 #include "codegen/skinny/cuda_skinny.h"
 #include "codegen/templates/template.h"
 
@@ -27,14 +28,22 @@ class SkinnyOnTensorCores : public Schedule {
   const Device& device_;
 };
 
-/// Products of a few rows with weights that are all that is read. Where there are no such tensor cores, and for cost,
-/// they are what the other templates make of them.
+/// Products of a few rows with weights that are all that is read. Where there are no such tensor cores they are what the
+/// other templates make of them.
 class SkinnyTemplate : public Template {
  public:
   std::string_view name() const override { return "skinny"; }
   bool takes(const Kernel& kernel) const override { return skinny_of(kernel).has_value(); }
   bool streams() const override { return false; }
-  Cost cost(const Kernel& kernel) const override { return other(kernel).cost(kernel); }
+  Cost cost(const Kernel& kernel) const override {
+    if (kernel.anchor != Anchor::row) return other(kernel).cost(kernel);
+    Cost total = streaming_cost(kernel);
+    const auto skinny = skinny_of(kernel);
+    total.products = 2 * static_cast<double>(skinny->count) * static_cast<double>(skinny->rows) *
+                     static_cast<double>(skinny->depth) * static_cast<double>(skinny->parts.size());
+    total.tensor_flops = total.products;  // of 16 bits, as they are
+    return total;
+  }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (schedules_contractions(device)) {
       auto schedule = std::make_unique<SkinnyOnTensorCores>(kernel, *skinny_of(kernel), device);
