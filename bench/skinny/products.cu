@@ -1,6 +1,7 @@
-// Skinny products of src/codegen/device/sm90/skinny.cuh, timed and compared with sums in float64; one JSON object a line.
-// products.py writes cases.h and runs it: test<P<n, k, m, parts, norm, tiles, warps, stages, blocks, resident, ring, kept,
-// chained>>("name"). A graph of launches goes through weights of 4 GB, so that none of them lie in the cache.
+// Skinny products of src/codegen/device/sm90/skinny.cuh, timed and compared with sums in float64; one JSON object a
+// line. products.py writes cases.h and runs it: test<P<n, k, m, parts, norm, tiles, warps, stages, blocks, resident,
+// ring, kept, chained>>("name"). A graph of launches goes through weights of 4 GB, so that none of them lie in the
+// cache.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 
 #include "sm90/skinny.cuh"
 
-#define CHECK(call)                                                                    \
-  do {                                                                                 \
-    const cudaError_t code = (call);                                                   \
-    if (code != cudaSuccess) {                                                         \
+#define CHECK(call)                                                                         \
+  do {                                                                                      \
+    const cudaError_t code = (call);                                                        \
+    if (code != cudaSuccess) {                                                              \
       std::fprintf(stderr, "%s, line %d: %s\n", #call, __LINE__, cudaGetErrorString(code)); \
-      std::exit(1);                                                                    \
-    }                                                                                  \
+      std::exit(1);                                                                         \
+    }                                                                                       \
   } while (0)
 
 constexpr double rate = 4370;  // GB/s that an H200 reads at
@@ -37,13 +38,14 @@ struct Args {
 };
 
 /// x, or its RMS norm; results with a residual, or SiLU of one product times the other.
-template <int N, int K, int M, int PARTS, int NORM, int TILES, int WARPS, int STAGES, int BLOCKS, int RESIDENT, int RING,
-          int KEPT, int CHAINED>
+template <int N, int K, int M, int PARTS, int NORM, int TILES, int WARPS, int STAGES, int BLOCKS, int RESIDENT,
+          int RING, int KEPT, int CHAINED>
 struct P {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, statistics = NORM;
   static constexpr int tiles = TILES, warps = WARPS, stages = STAGES, blocks = BLOCKS, resident = RESIDENT;
   static constexpr bool bf16 = true, ring_shared = RING != 0, x_shared = KEPT != 0, chained = CHAINED != 0;
   using Args = ::Args;
+  static PL_DEVICE void touch(const Args&) {}
   static PL_DEVICE const void* weight(const Args& a, int part, int row) {
     return (part ? a.second : a.first) + (long long)row * K;
   }
@@ -199,10 +201,11 @@ void test(const char* name) {
   std::sort(times.begin(), times.end());
   const double us = times[times.size() / 2] * 1e3 / count;
   std::printf(
-      "{\"shape\": \"%s\", \"m\": %d, \"by\": \"tiles %d warps %d stages %d blocks %d resident %d ring %d kept %d chained "
+      "{\"shape\": \"%s\", \"m\": %d, \"by\": \"tiles %d warps %d stages %d blocks %d resident %d ring %d kept %d "
+      "chained "
       "%d\", \"us\": %.2f, \"share\": %.3f, \"error\": %.2e}\n",
-      name, T::count, T::tiles, T::warps, T::stages, T::blocks, T::resident, T::ring_shared, T::x_shared, T::chained, us,
-      (double)bytes / us / 1e3 / rate, error);
+      name, T::count, T::tiles, T::warps, T::stages, T::blocks, T::resident, T::ring_shared, T::x_shared, T::chained,
+      us, (double)bytes / us / 1e3 / rate, error);
   std::fflush(stdout);
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));

@@ -49,6 +49,7 @@ class Printer {
     line("struct Policy {");
     constants();
     arguments();
+    touch();
     weight();
     statistics();
     operand();
@@ -100,6 +101,24 @@ class Printer {
   /// Pointers by their names, of those that the nodes below `roots` read.
   void pointers(const std::vector<int>& roots) {
     for (const int i : writer_.inputs(roots)) line(fmt::format("{} = args.in{};", parameter(i), i));
+  }
+
+  /// A norm's gains are as cold as the weights; what is still being written comes into the cache by itself.
+  void touch() {
+    constexpr std::int64_t most = 64 << 10, line_bytes = 128;
+    std::vector<int> roots{s_.operand};
+    for (const int r : s_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
+    open("static PL_DEVICE void touch(const Args& args) {");
+    for (const int i : writer_.inputs(roots)) {
+      const Input& input = kernel_.inputs[static_cast<std::size_t>(i)];
+      const std::int64_t bytes = input.storage_elements * size_of(input.dtype);
+      if (bytes > most) continue;
+      line(
+          fmt::format("for (int i = threadIdx.x * {0}; i < {1}; i += warps * 32 * {0}) prefetch_line((const char*)"
+                      "args.in{2} + i);",
+                      line_bytes, bytes, i));
+    }
+    close();
   }
 
   void weight() {

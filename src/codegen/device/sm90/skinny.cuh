@@ -16,6 +16,7 @@
 //   constexpr bool chained;            may be launched with the programmatic attribute
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
 //   struct Args                        pointers
+//   void touch(args)                                    brings what x is made of into the L2 cache
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
 //   uint4 operand(args, m, k, statistics)               8 elements of x from k on, in 16 bits
 //   float statistic<s>(args, m, k, statistics)          8 terms of the sum s, added
@@ -197,6 +198,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
   SkinnyRing<P> ring(args, ring_at, first, last, passes);
 #pragma unroll
   for (int s = 0; s < P::stages; ++s) ring.ask(s);
+  P::touch(args);
   if constexpr (P::chained) {
     // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
     dependency_launch();

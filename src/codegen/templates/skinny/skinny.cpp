@@ -28,8 +28,8 @@ class SkinnyOnTensorCores : public Schedule {
   const Device& device_;
 };
 
-/// Products of a few rows with weights that are all that is read. Where there are no such tensor cores they are what the
-/// other templates make of them.
+/// Products of a few rows with weights that are all that is read. Where there are no such tensor cores they are what
+/// the other templates make of them.
 class SkinnyTemplate : public Template {
  public:
   std::string_view name() const override { return "skinny"; }
