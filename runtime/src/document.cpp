@@ -209,6 +209,12 @@ Status parse_launch(const Json& json, const Document& doc, const std::string& wh
     if (out->cooperative && doc.target->on_host)
       return bad(where, "launches of target " + std::string(doc.target->name) + " are not cooperative");
   }
+  if (const Json* programmatic = field(json, "programmatic"); programmatic != nullptr) {
+    if (!programmatic->is_boolean()) return bad(where, "`programmatic` must be true or false");
+    out->programmatic = programmatic->get<bool>();
+    if (out->programmatic && (doc.target->on_host || out->cooperative))
+      return bad(where, "a programmatic launch is a CUDA one, and not cooperative");
+  }
   PRT_TRY(const Json* args, list(json, "args", where));
   if (args->size() > max_launch_args) return bad(where, "more than " + std::to_string(max_launch_args) + " arguments");
   for (std::size_t i = 0; i < args->size(); ++i) {

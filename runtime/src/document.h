@@ -40,8 +40,9 @@ struct Step {
   StepKind kind = StepKind::launch;
   int kernel = -1;
   std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
-  std::uint32_t shared = 0;  ///< dynamic shared bytes
-  bool cooperative = false;  ///< all blocks run at the same time
+  std::uint32_t shared = 0;   ///< dynamic shared bytes
+  bool cooperative = false;   ///< all blocks run at the same time
+  bool programmatic = false;  ///< may begin before the step before it has ended: the kernel waits by itself
   std::vector<LaunchArg> args;
   int from = -1, to = -1;                  ///< copy; set uses `to`
   std::array<unsigned char, 8> pattern{};  ///< set: one element, encoded in the buffer's dtype

@@ -49,6 +49,7 @@ union LaunchAttributeValue {
   alignas(8) char pad[64];
   unsigned int cluster[3];
   int cooperative;
+  int programmatic;
 };
 struct LaunchAttribute {
   int id;
@@ -75,10 +76,16 @@ struct KernelNode {
   Context context;
 };
 
+/// How a node of a graph waits for another: in full, or until its dependents may begin.
+struct GraphEdge {
+  unsigned char from_port = 0, to_port = 0, type = 0, reserved[5]{};
+};
+
 constexpr Code success = 0, invalid_value = 1, out_of_memory = 2;
 constexpr int allocation_pinned = 1, location_device = 1, handle_posix_fd = 1, granularity_minimum = 0;
 constexpr int access_read = 1, access_read_write = 3;
-constexpr int attribute_cooperative = 2, attribute_cluster = 4, capture_relaxed = 2;
+constexpr int attribute_cooperative = 2, attribute_cluster = 4, attribute_programmatic = 6, capture_relaxed = 2;
+constexpr unsigned char edge_programmatic = 1, port_programmatic = 1;
 constexpr int func_max_threads = 0, func_shared_bytes = 1, func_local_bytes = 3, func_registers = 4,
               func_max_dynamic_shared = 8, func_non_portable_cluster = 14;
 constexpr int device_sms = 16, device_l2_bytes = 38, device_major = 75, device_minor = 76, device_shared_optin = 97,
@@ -150,6 +157,8 @@ constexpr unsigned int event_default = 0, stream_non_blocking = 1;
   X(graph_destroy, "cuGraphDestroy", (Graph))                                                            \
   X(graph_add_kernel, "cuGraphAddKernelNode_v2",                                                         \
     (GraphNode*, Graph, const GraphNode*, std::size_t, const KernelNode*))                               \
+  X(graph_add_edges, "cuGraphAddDependencies_v2",                                                        \
+    (Graph, const GraphNode*, const GraphNode*, const GraphEdge*, std::size_t))                          \
   X(graph_set_attribute, "cuGraphKernelNodeSetAttribute", (GraphNode, int, const LaunchAttributeValue*)) \
   X(graph_instantiate, "cuGraphInstantiateWithFlags", (GraphExec*, Graph, unsigned long long))           \
   X(graph_patch, "cuGraphExecKernelNodeSetParams_v2", (GraphExec, GraphNode, const KernelNode*))         \

@@ -20,13 +20,21 @@ struct Arguments {
   Status gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace);
 };
 
+/// Whether a launch step may begin while the launch before it, of the same call, still runs. Not the `first` of a call:
+/// what lies before that in the stream is not ours, and may still be writing what the kernel reads before it waits.
+/// Copies and fills between two launches make the driver wait for them in full.
+inline bool overlaps(const Step& step, bool first) {
+  return step.programmatic && !first;
+}
+
 /// What a launch asks for beside its sizes: the attributes of a step, in an order of their own.
 struct Attributes {
-  cu::LaunchAttribute list[2]{};
+  cu::LaunchAttribute list[3]{};
   unsigned int count = 0;
 
   Attributes() = default;
-  explicit Attributes(const Step& step);
+  /// `overlapping`: begins before what precedes it in its stream has ended (in a graph the edge says so).
+  explicit Attributes(const Step& step, bool overlapping = false);
 };
 
 }  // namespace planish::rt

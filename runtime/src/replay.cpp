@@ -212,10 +212,19 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
     const auto add = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count) {
       const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
       cu::GraphNode added = nullptr;
+      const bool first = made->nodes.empty();
+      const bool early = unit.step != nullptr && overlaps(*unit.step, first) && d.graph_add_edges != nullptr;
       // One after the other: temporaries of different steps may share memory.
-      whole = !refused(d.graph_add_kernel(&added, made->graph, &before, made->nodes.empty() ? 0 : 1, &node),
+      whole = !refused(d.graph_add_kernel(&added, made->graph, &before, first || early ? 0 : 1, &node),
                        "adding a kernel to a graph");
       if (!whole) return;
+      if (early) {
+        cu::GraphEdge edge;
+        edge.from_port = cu::port_programmatic;
+        edge.type = cu::edge_programmatic;
+        whole = !refused(d.graph_add_edges(made->graph, &before, &added, &edge, 1), "chaining kernels of a graph");
+        if (!whole) return;
+      }
       const Attributes attributes = unit.step != nullptr ? Attributes(*unit.step) : Attributes();
       for (unsigned int i = 0; i < attributes.count && whole; ++i) {
         const cu::LaunchAttribute& one = attributes.list[i];

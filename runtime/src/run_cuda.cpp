@@ -21,7 +21,8 @@ cu::Code fill(const cu::Driver& d, std::uint64_t at, std::int64_t elements, std:
   return d.memset_2d_32(at + 4, 8, high, 1, n, stream);
 }
 
-Status launch(prt_program* program, const Step& step, void* const* pointers, std::uint64_t base, cu::Stream stream) {
+Status launch(prt_program* program, const Step& step, bool overlapping, void* const* pointers, std::uint64_t base,
+              cu::Stream stream) {
   const cu::Driver& d = *program->driver;
   const auto k = static_cast<std::size_t>(step.kernel);
   Arguments arguments;
@@ -29,7 +30,7 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
   const auto& [gx, gy, gz] = step.grid;
   const auto& [bx, by, bz] = step.block;
   cu::Code code = cu::success;
-  if (Attributes attributes(step); attributes.count > 0) {
+  if (Attributes attributes(step, overlapping && d.launch_ex != nullptr); attributes.count > 0) {
     const cu::LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, step.shared, stream, attributes.list, attributes.count};
     code = d.launch_ex(&config, program->kernels[k].function, arguments.params, nullptr);
   } else {
@@ -53,7 +54,7 @@ Status launch_copies(const prt_program& program, const JointCopies& group, void*
 
 }  // namespace
 
-Attributes::Attributes(const Step& step) {
+Attributes::Attributes(const Step& step, bool overlapping) {
   if (step.cluster[0] * step.cluster[1] * step.cluster[2] > 1) {
     cu::LaunchAttribute& cluster = list[count++];
     cluster.id = cu::attribute_cluster;
@@ -63,6 +64,11 @@ Attributes::Attributes(const Step& step) {
     cu::LaunchAttribute& cooperative = list[count++];
     cooperative.id = cu::attribute_cooperative;
     cooperative.value.cooperative = 1;
+  }
+  if (overlapping) {
+    cu::LaunchAttribute& programmatic = list[count++];
+    programmatic.id = cu::attribute_programmatic;
+    programmatic.value.programmatic = 1;
   }
 }
 
@@ -86,16 +92,19 @@ Status run_cuda(prt_program* program, void* const* pointers, int first, int last
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));
   const cu::Driver& d = *program->driver;
   auto joint = program->joint_copies.begin();
+  bool launched = false;  // a kernel of this call
   for (int s = first; s < last; ++s) {
     while (joint != program->joint_copies.end() && joint->first < s) ++joint;
     if (joint != program->joint_copies.end() && joint->first == s && s + joint->count <= last) {
       PRT_CHECK(launch_copies(*program, *joint, pointers, base, stream));
+      launched = true;
       s += joint->count - 1;
       continue;
     }
     const Step& step = program->document.steps[static_cast<std::size_t>(s)];
     if (step.kind == StepKind::launch) {
-      PRT_CHECK(launch(program, step, pointers, base, stream));
+      PRT_CHECK(launch(program, step, overlaps(step, !launched), pointers, base, stream));
+      launched = true;
       continue;
     }
     const Runs& runs = program->runs[static_cast<std::size_t>(s)];

@@ -79,6 +79,9 @@ struct Emitted {
   /// the same inputs another kernel's need not be launched again.
   bool derives = false;
   bool cooperative = false;  ///< its blocks wait for each other, so all must run at the same time
+  /// Of a kernel with a dependency_wait(): inputs that it reads before, which no launch may still be writing then. It
+  /// is launched programmatically where that is so. Empty: it waits for nothing by itself.
+  std::optional<std::vector<int>> early;
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
   /// `args`.
   std::optional<ir::GraphNode> library;

@@ -84,6 +84,7 @@ Result<Step> parse_launch(ObjectReader& in) {
   in.integers("cluster", cluster);
   in.integer("shared", launch.shared);
   in.boolean("cooperative", launch.cooperative, ObjectReader::Need::optional);
+  in.boolean("programmatic", launch.programmatic, ObjectReader::Need::optional);
   const Json* args = in.array("args");
   PLANISH_CHECK(in.finish());
   PLANISH_CHECK(parse_triple(grid, launch.grid, where + ".grid"));

@@ -52,7 +52,8 @@ struct Launch {
   int kernel = -1;
   std::array<std::int64_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   std::int64_t shared = 0;
-  bool cooperative = false;  ///< all blocks run at the same time, or the launch is refused
+  bool cooperative = false;   ///< all blocks run at the same time, or the launch is refused
+  bool programmatic = false;  ///< may begin before the step before it has ended: the kernel waits by itself
   std::vector<LaunchArg> args;
 };
 /// Arguments as in the graph, with buffer indices in place of value ids.

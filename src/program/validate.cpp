@@ -131,6 +131,10 @@ class Definitions {
     if (step.args.size() > most_args) return refuse(fmt::format("{}: more than {} arguments", where, most_args));
     if (step.cooperative && !target_.has_grids)
       return refuse(fmt::format("{}: launches of target {} are not cooperative", where, target_.name));
+    if (step.programmatic && !target_.has_grids)
+      return refuse(fmt::format("{}: launches of target {} are not programmatic", where, target_.name));
+    if (step.programmatic && step.cooperative)
+      return refuse(where + ": a cooperative launch is not programmatic: its blocks need the whole device");
     const KernelSource& kernel = program_.kernels[static_cast<std::size_t>(step.kernel)];
     if (const backend::Language* language = target_.language(kernel.language); language->threads != nullptr) {
       const std::array<std::int64_t, 3> block{language->threads(kernel.flags), 1, 1};

@@ -67,6 +67,7 @@ Json write(const Step& step) {
                       {"cluster", s.cluster}, {"shared", s.shared}, {"args", std::move(args)}};
           // Written where it holds alone: programs of before keep their hashes.
           if (s.cooperative) out["cooperative"] = true;
+          if (s.programmatic) out["programmatic"] = true;
           return out;
         } else if constexpr (std::is_same_v<T, Aten>) {
           Json outs = Json::array();

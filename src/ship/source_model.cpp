@@ -156,6 +156,8 @@ class Writer {
       if (step["cluster"] != Json::array({1, 1, 1})) args.push_back("cluster=" + tuple(step["cluster"]));
       if (step["shared"] != 0) args.push_back("shared=" + step["shared"].dump());
       if (step.value("cooperative", false)) args.emplace_back("cooperative=True");
+      if (step.value("programmatic", false) && launched_) args.emplace_back("programmatic=True");
+      launched_ = true;
     }
     line(fmt::format("k{}({})", step["kernel"].get<int>(), joined(args)));
   }
@@ -267,7 +269,8 @@ class Writer {
   const Json &program_, &manifest_;
   const backend::Backend& target_;
   const Json& buffers_;
-  std::set<int> native_;  ///< buffers that kernels, copies and sets touch
+  bool launched_ = false;  ///< a launch was printed before: the one at hand is not the call's first
+  std::set<int> native_;   ///< buffers that kernels, copies and sets touch
   std::vector<std::string> names_;
   std::string kernels_, sources_, expected_, constants_, body_;
 };

@@ -107,6 +107,20 @@ TEST_CASE("a launch says that it is cooperative where it is, and only there") {
   rejected(with(old, old + ", \"cooperative\": 1"), "cooperative");
 }
 
+TEST_CASE("a launch says that it is programmatic where it is, and only there") {
+  const auto plain = parse(good);
+  REQUIRE(plain.has_value());
+  CHECK(to_json(*plain).find("programmatic") == std::string::npos);
+  const std::string old = "\"cluster\": [1, 1, 1], \"shared\": 0";
+  const auto asked = parse(with(old, old + ", \"programmatic\": true"));
+  REQUIRE(asked.has_value());
+  CHECK(hash(*asked) != hash(*plain));
+  CHECK(to_json(*parse(to_json(*asked))) == to_json(*asked));
+  CHECK(hash(*parse(with(old, old + ", \"programmatic\": false"))) == hash(*plain));
+  rejected(with(old, old + ", \"programmatic\": 1"), "programmatic");
+  rejected(with(old, old + ", \"programmatic\": true, \"cooperative\": true"), "cooperative");
+}
+
 TEST_CASE("bad programs are named for what is wrong") {
   rejected("{", "program");
   rejected(with("planish.program/1", "planish.program/9"), "schema");

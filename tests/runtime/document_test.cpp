@@ -80,6 +80,9 @@ TEST_CASE("a cpp launch has no blocks that could wait for each other") {
   Json j = good();
   j["steps"][0]["cooperative"] = true;
   CHECK_FALSE(parse_document(j.dump()).has_value());
+  j["steps"][0].erase("cooperative");
+  j["steps"][0]["programmatic"] = true;
+  CHECK_FALSE(parse_document(j.dump()).has_value());
 }
 
 TEST_CASE("cuda launches are checked against the hardware's limits") {
@@ -102,6 +105,14 @@ TEST_CASE("cuda launches are checked against the hardware's limits") {
   step["cooperative"] = 1;
   CHECK_FALSE(parse_document(j.dump()).has_value());
   step.erase("cooperative");
+  step["programmatic"] = true;
+  CHECK(parse_document(j.dump())->steps[0].programmatic);
+  step["cooperative"] = true;
+  CHECK_FALSE(parse_document(j.dump()).has_value());
+  step.erase("cooperative");
+  step["programmatic"] = 1;
+  CHECK_FALSE(parse_document(j.dump()).has_value());
+  step.erase("programmatic");
   step["block"] = {512, 4, 1};
   CHECK_FALSE(parse_document(j.dump()).has_value());
 }

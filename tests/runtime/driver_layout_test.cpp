@@ -51,6 +51,10 @@ static_assert(cu::access_read == CU_MEM_ACCESS_FLAGS_PROT_READ &&
               cu::access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(cu::attribute_cluster == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 static_assert(cu::attribute_cooperative == CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+static_assert(cu::attribute_programmatic == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+static_assert(sizeof(cu::GraphEdge) == sizeof(CUgraphEdgeData) &&
+              cu::edge_programmatic == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC &&
+              cu::port_programmatic == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
 static_assert(cu::func_max_threads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
               cu::func_shared_bytes == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 static_assert(cu::func_local_bytes == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES &&

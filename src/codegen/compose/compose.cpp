@@ -248,6 +248,12 @@ class Composer {
     return {};
   }
 
+  /// What a launch may read while others before it still run.
+  bool is_never_written(int buffer) const {
+    const Role role = program_.buffers[static_cast<std::size_t>(buffer)].role;
+    return role == Role::input || role == Role::param || role == Role::constant;
+  }
+
   program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
@@ -257,6 +263,15 @@ class Composer {
     step.shared = e.shared;
     step.cooperative = e.cooperative;
     step.args = std::move(args);
+    if (e.early && !e.cooperative) {
+      step.programmatic = true;
+      for (std::size_t i = 0; i < e.args.size(); ++i) {
+        const bool early = e.args[i].kind == Emitted::Argument::Kind::input &&
+                           std::ranges::find(*e.early, e.args[i].index) != e.early->end();
+        const auto* buffer = std::get_if<program::BufferArg>(&step.args[i]);
+        step.programmatic = step.programmatic && (!early || (buffer != nullptr && is_never_written(buffer->buffer)));
+      }
+    }
     return step;
   }
 

@@ -18,6 +18,7 @@
 #include "codegen/lower/space.h"
 #include "codegen/lower/writes.h"
 #include "codegen/row_and_column.h"
+#include "codegen/skinny/skinny.h"
 
 namespace planish::codegen {
 namespace {
@@ -496,6 +497,7 @@ int places_read(const Kernel& kernel) {
 /// by.
 Status become_contraction(Kernel& kernel) {
   if (kernel.anchor == Anchor::pointwise) return {};  // a sum of one product
+  if (skinny_of(kernel)) return {};                   // by whatever anchor: a row is what it folds
   if (kernel.reductions.size() != 1 || !kernel.scans.empty()) return unsupported("a matrix product beside other folds");
   if (!std::ranges::all_of(kernel.outputs, &Output::per_row))
     return unsupported("a matrix product beside outputs of its factors' size");

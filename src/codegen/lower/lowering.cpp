@@ -299,6 +299,8 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   }
   if (extent != length) return unsupported("two reductions with rows of different length");
   const std::int64_t rows = product(std::span(space_.extents).first(variables_)) / extent;
+  // What a factor of a product is made of, a norm's sum, is the same for all results that the factor is multiplied for.
+  if (has_contracted() && rows % product(kept_extents) == 0) return unravel(linear, reduced_extents);
   // Windows may leave out what is behind the last of them.
   if (windows_ ? rows > product(kept_extents) : rows != product(kept_extents))
     return unsupported("a reduction repeated for several rows");

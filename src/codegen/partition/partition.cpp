@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "codegen/kernel_key.h"
 #include "codegen/partition/regions.h"
+#include "codegen/partition/skinny_groups.h"
 #include "codegen/partition/units.h"
 
 namespace planish::codegen {
@@ -20,7 +21,7 @@ namespace {
 /// a kernel for the rest are what a fused one has to beat.
 std::optional<Region> contraction_alone(const ir::Graph& graph, const Usage& usage, const Unit& unit,
                                         const LowerLimits& limits) {
-  if (unit.nodes.size() != 1) return std::nullopt;
+  if (unit.nodes.size() != 1 || unit.aside) return std::nullopt;
   const auto node = static_cast<std::size_t>(*unit.nodes.begin());
   if (!contracts(graph.nodes[node].op)) return std::nullopt;
   std::vector<bool> inside = usage.inlined;
@@ -82,6 +83,12 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     PartitionOptions streaming = options;
     streaming.limits.contractions = false;
     Units units(graph, usage, streaming);
+    if (options.limits.contractions) {
+      auto groups = skinny_groups(graph, usage, options.limits);
+      units.set_aside(groups);
+      for (SkinnyGroup& group : groups)
+        regions.push_back(region_of(graph, usage, group.nodes, std::move(group.kernel), {}));
+    }
     units.fuse();
     units.gather_counters();
     units.gather_writes();

@@ -43,6 +43,25 @@ Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions&
   }
 }
 
+void Units::set_aside(const std::vector<SkinnyGroup>& groups) {
+  for (const SkinnyGroup& group : groups) {
+    const int mine = unit_of_[static_cast<std::size_t>(*group.nodes.begin())];
+    Unit& unit = units_[static_cast<std::size_t>(mine)];
+    for (const int n : group.nodes) {
+      const int theirs = unit_of_[static_cast<std::size_t>(n)];
+      if (theirs == mine) continue;
+      Unit& other = units_[static_cast<std::size_t>(theirs)];
+      other.alive = false;
+      unit.nodes.insert(other.nodes.begin(), other.nodes.end());
+      for (const int moved : other.nodes) unit_of_[static_cast<std::size_t>(moved)] = mine;
+    }
+    unit.kernel.reset();
+    unit.outputs = outputs_of(unit.nodes);
+    unit.aside = true;
+    ++unit.version;
+  }
+}
+
 void Units::set(Unit& unit, std::set<int> nodes, Trial trial) {
   unit.nodes = std::move(nodes);
   unit.kernel = std::move(trial.kernel);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/partition/partition.h"
+#include "codegen/partition/skinny_groups.h"
 #include "codegen/partition/usage.h"
 
 /// Private to codegen/partition: greedy growth of kernels.
@@ -23,13 +24,16 @@ struct Unit {
   std::optional<Kernel> kernel;  ///< null: aten
   double bytes = 0, flops = 0;
   bool alive = true;
-  int version = 0;  ///< grows with every change, so that failed attempts are not repeated
+  bool aside = false;  ///< kernels of its own compute it (set_aside())
+  int version = 0;     ///< grows with every change, so that failed attempts are not repeated
 };
 
 class Units {
  public:
   Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options);
 
+  /// Leaves nodes that these groups compute to them: groups with a node in common are one unit, which joins no other.
+  void set_aside(const std::vector<SkinnyGroup>& groups);
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
   /// One launch for small results of one size that the caller alone reads (the counters of many batch norms): a launch

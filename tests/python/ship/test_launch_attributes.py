@@ -32,6 +32,8 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ({}, []),
         ({"cluster": (2, 1, 1)}, [(4, (2, 1, 1))]),
         ({"cooperative": True}, [(2, (1, 0, 0))]),
+        ({"programmatic": True}, [(6, (1, 0, 0))]),
+        ({"cluster": (2, 1, 1), "programmatic": True}, [(4, (2, 1, 1)), (6, (1, 0, 0))]),
         ({"cluster": (4, 2, 1), "cooperative": True}, [(4, (4, 2, 1)), (2, (1, 0, 0))]),
     ],
 )

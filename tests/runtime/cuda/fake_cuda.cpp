@@ -80,6 +80,7 @@ struct FakeNode {
   std::vector<std::uint64_t> values;
   unsigned cluster = 1;
   bool cooperative = false;
+  bool follows = false;  ///< an edge leads from the node before to it, or it is the first
 };
 using FakeGraph = std::vector<FakeNode*>;
 struct FakeExec {
@@ -280,6 +281,9 @@ API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned rows, unsigned, u
   ++fake_launches;
   return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1, rows);
 }
+/// What tests ask: how often a graph was launched, how many of its nodes were patched, how many launches and nodes may
+/// begin before the one before has ended; and what they set.
+API int fake_graph_launches = 0, fake_graph_patches = 0, fake_overlaps = 0, fake_early_edges = 0;
 API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** params, void**) {
   unsigned cluster = 1, together = 0;
   for (unsigned i = 0; i < c->attribute_count; ++i) {
@@ -288,13 +292,13 @@ API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** 
       cluster = one.value.cluster[0] * one.value.cluster[1] * one.value.cluster[2];
     else if (one.id == cu::attribute_cooperative && one.value.cooperative == 1)
       together = c->grid[0];
+    else if (one.id == cu::attribute_programmatic && one.value.programmatic == 1)
+      ++fake_overlaps;
     else
       return 1;
   }
   return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, cluster, c->grid[1], together);
 }
-/// What tests ask: how often a graph was launched, how many of its nodes were patched; and what they set.
-API int fake_graph_launches = 0, fake_graph_patches = 0;
 API void fake_capture(int status) {
   capture_status = status;
 }
@@ -316,12 +320,23 @@ API cu::Code cuGraphDestroy(cu::Graph g) {
 API cu::Code cuGraphAddKernelNode_v2(cu::GraphNode* n, cu::Graph g, const cu::GraphNode* before, std::size_t count,
                                      const cu::KernelNode* kernel) {
   auto* graph = reinterpret_cast<FakeGraph*>(g);
-  if (count != (graph->empty() ? 0U : 1U)) return 1;
+  if (count > 1 || (count == 1 && graph->empty())) return 1;
   if (count == 1 && reinterpret_cast<FakeNode*>(*before) != graph->back()) return 1;
   auto* node = new FakeNode;
+  node->follows = count == 1 || graph->empty();
   keep(node, *kernel);
   graph->push_back(node);
   return *n = reinterpret_cast<cu::GraphNode>(node), 0;
+}
+API cu::Code cuGraphAddDependencies_v2(cu::Graph g, const cu::GraphNode* from, const cu::GraphNode* to,
+                                       const cu::GraphEdge* edge, std::size_t count) {
+  auto* graph = reinterpret_cast<FakeGraph*>(g);
+  if (count != 1 || graph->size() < 2 || reinterpret_cast<FakeNode*>(*to) != graph->back() ||
+      reinterpret_cast<FakeNode*>(*from) != (*graph)[graph->size() - 2])
+    return 1;
+  if (edge->from_port != 1 || edge->to_port != 0 || edge->type != 1) return 1;
+  graph->back()->follows = true;
+  return ++fake_early_edges, 0;
 }
 API cu::Code cuGraphKernelNodeSetAttribute(cu::GraphNode n, int id, const cu::LaunchAttributeValue* value) {
   if (id == cu::attribute_cooperative) return reinterpret_cast<FakeNode*>(n)->cooperative = value->cooperative == 1, 0;
@@ -333,6 +348,7 @@ API cu::Code cuGraphInstantiateWithFlags(cu::GraphExec* e, cu::Graph g, unsigned
   if (std::getenv("FAKE_NO_GRAPHS") != nullptr) return 801;
   auto* exec = new FakeExec;
   for (FakeNode* node : *reinterpret_cast<FakeGraph*>(g)) {
+    if (!node->follows) return delete exec, 1;
     exec->nodes[node] = *node;
     exec->order.push_back(node);
   }

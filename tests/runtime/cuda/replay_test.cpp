@@ -180,3 +180,39 @@ TEST_CASE("cooperative launches stay so in a graph") {
   CHECK(*fake.launches == 1);
   CHECK(c.y[0] == 101);
 }
+
+TEST_CASE("programmatic launches overlap the launch before, and the first of a call overlaps nothing") {
+  const Fake fake;
+  int* const overlaps = fake_symbol<int>("fake_overlaps");
+  int* const edges = fake_symbol<int>("fake_early_edges");
+  Json document = chain();
+  for (Json& step : document["steps"]) step["programmatic"] = true;
+  {
+    const Set off("PLANISH_GRAPH", "0");
+    Chain c(document);
+    *overlaps = 0;
+    c.run(1);
+    CHECK(*overlaps == 2);
+    // A part of the steps is a call of its own.
+    void* table[] = {c.x.data(), nullptr, nullptr, c.y.data()};
+    REQUIRE(prt_program_run(c.program, table, 4, 1, 2, nullptr, &c.error) == 0);
+    CHECK(*overlaps == 2);
+  }
+  {
+    const Set on("PLANISH_GRAPH", "1");
+    Chain c(document);
+    *edges = *overlaps = 0;
+    for (int k = 0; k < 3; ++k) c.run(static_cast<float>(k));
+    CHECK(*fake.launches == 3);
+    CHECK(*edges == 2);
+    CHECK(*overlaps == 0);
+  }
+  {
+    const Set on("PLANISH_GRAPH", "1");
+    document["steps"][1].erase("programmatic");
+    Chain c(document);
+    *edges = 0;
+    c.run(1);
+    CHECK(*edges == 1);
+  }
+}

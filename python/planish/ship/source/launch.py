@@ -42,6 +42,7 @@ class _Config(ctypes.Structure):
 
 _COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE: all blocks run at the same time, or the launch is refused
 _CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_PROGRAMMATIC = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: the kernel waits for those before it by itself
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 
@@ -74,7 +75,7 @@ class CudaKernel:
             self._loaded[device.index] = function
         return self._loaded[device.index]
 
-    def __call__(self, *args, grid, block, cluster=(1, 1, 1), shared=0, cooperative=False):
+    def __call__(self, *args, grid, block, cluster=(1, 1, 1), shared=0, cooperative=False, programmatic=False):
         global launches
         launches += 1
         device = next(a.device for a in args if isinstance(a, torch.Tensor))
@@ -84,7 +85,8 @@ class CudaKernel:
             function = self._function(device, shared, cluster)
             wanted = [_Attribute(id=_CLUSTER_DIMENSION, value=tuple(cluster))] if tuple(cluster) != (1, 1, 1) else []
             wanted += [_Attribute(id=_COOPERATIVE, value=(1, 0, 0))] if cooperative else []
-            attributes = (_Attribute * 2)(*wanted)
+            wanted += [_Attribute(id=_PROGRAMMATIC, value=(1, 0, 0))] if programmatic else []
+            attributes = (_Attribute * 3)(*wanted)
             config = _Config(tuple(grid), tuple(block), shared, torch.cuda.current_stream().cuda_stream, attributes, len(wanted))
             _driver("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
 

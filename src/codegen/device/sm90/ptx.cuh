@@ -246,3 +246,48 @@ PL_DEVICE void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
   }
 }
+
+// ---- skinny products ----
+
+/// `bytes` of 16 from global to shared memory, zeros for the rest: 16, or 0 where nothing may be read. Both places are
+/// multiples of 16 bytes. The thread that asked waits by cp_async_wait(), in groups that cp_async_commit() ends.
+PL_DEVICE void cp_async_16(u32 to, const void* from, int bytes, u64 policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+               "r"(bytes), "l"(policy)
+               : "memory");
+}
+/// 16 bytes that nobody writes while the kernel runs, past the L1 cache; zeros where it is not `there`.
+PL_DEVICE uint4 load_once_16(const void* from, bool there, u64 policy) {
+  uint4 v = make_uint4(0, 0, 0, 0);
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.L1::no_allocate.L2::cache_hint.L2::256B.v4.u32 "
+      "{%0, %1, %2, %3}, [%4], %6;}"
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+      : "l"(from), "r"((int)there), "l"(policy));
+  return v;
+}
+
+/// What the launch before may have written: from the L2 cache, never from a line that L1 holds since before the wait.
+PL_DEVICE uint4 load_visible_16(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+/// Brings a line of 128 bytes into the L2 cache, whoever may still write it.
+PL_DEVICE void prefetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+
+PL_DEVICE void shared_store_16(u32 to, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+/// The sum over a warp, in every lane, with the same bits in all.
+PL_DEVICE float warp_sum(float v) {
+  for (int mask = 16; mask > 0; mask /= 2) v += __shfl_xor_sync(0xffffffffu, v, mask);
+  return v;
+}

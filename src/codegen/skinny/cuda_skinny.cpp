@@ -1,0 +1,160 @@
+#include "codegen/skinny/cuda_skinny.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/cheapest.h"
+#include "codegen/contraction/epilogue.h"
+#include "codegen/emit/cuda_limits.h"
+
+namespace planish::codegen {
+namespace {
+
+using skinny::Layout;
+
+constexpr std::int64_t in_registers = 1, in_shared = 2;  ///< choices of `residency`: where weights wait
+
+SkinnyPlan plan_of(const Device& device, const Genome& genome) {
+  const auto value = [&](GeneName name, std::int64_t otherwise) {
+    return static_cast<int>(gene(genome, name, otherwise));
+  };
+  SkinnyPlan plan;
+  plan.tiles = value("tile_m", 16) / 16;
+  plan.warps = value("threads", 512) / 32;
+  plan.stages = value("stages", 4);
+  plan.blocks = value("blocks", 1) * device.sms;
+  plan.resident = value("min_blocks", 1);
+  plan.ring_shared = value("residency", in_shared) == in_shared;
+  plan.x_shared = value("operand_residency", 1) != 0;
+  plan.fast = value("fast", 0) != 0;
+  return plan;
+}
+
+/// As ptxas found it for kernels with little beside the products.
+int registers_of(const Skinny& s, const SkinnyPlan& plan, const Layout& layout) {
+  const int vectors = 2 * layout.groups;
+  const int ring = plan.ring_shared ? 0 : plan.stages * vectors * 4;
+  const int x = layout.columns * 4 * (plan.x_shared ? 1 : 2);
+  return 30 + 4 * layout.groups * layout.columns + 2 * vectors + x + ring + (s.statistics.empty() ? 0 : 4);
+}
+
+}  // namespace
+
+namespace skinny {
+
+Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
+  Layout out;
+  out.groups = plan.tiles * static_cast<int>(s.parts.size());
+  out.columns = static_cast<int>((s.count + 7) / 8);
+  const std::int64_t step = 32 * plan.warps;
+  out.steps = (s.depth + step - 1) / step;
+  out.stage_bytes = std::int64_t{2} * out.groups * plan.warps * 32 * 16;
+  const std::int64_t pitch = (s.depth * 2 + 127) / 128 * 128 + 64;
+  const std::int64_t sums = plan.warps * 16 * out.groups * s.count * 4 * (s.count <= 8 ? 2 : 1);
+  const auto folds = static_cast<std::int64_t>(s.statistics.size());
+  const std::int64_t statistics = (folds * s.count + 3) / 4 * 4 + (folds > 0 ? plan.warps : 0);
+  out.shared_bytes = (plan.ring_shared ? plan.stages * out.stage_bytes : 0) + (plan.x_shared ? s.count * pitch : 0) +
+                     sums + statistics * 4;
+  return out;
+}
+
+}  // namespace skinny
+
+std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device&) {
+  return {{"threads", {512, 256}},
+          {"tile_m", {16, 32, 64}},
+          {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
+          {"blocks", {1, 2}},
+          {"min_blocks", {1, 2}},
+          {"residency", {in_shared, in_registers}},
+          {"operand_residency", {1, 0}},
+          {"fast", printing::either(contraction::has_fast_forms(kernel))}};
+}
+
+std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
+  const SkinnyPlan plan = plan_of(device, genome);
+  const Layout layout = skinny::layout_of(s, plan);
+  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "tile_m is more than a block has";
+  if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
+  if (plan.blocks > s.rows) return "more blocks than rows of weights";
+  if (plan.blocks > device.sms * plan.resident) return "blocks that would wait for others to end";
+  if (layout.columns * layout.groups > 16) return "too many sums a thread";
+  return printing::does_not_hold(device, plan.resident, plan.warps * 32, layout.shared_bytes,
+                                 registers_of(s, plan, layout));
+}
+
+std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& device) {
+  std::vector<std::pair<double, Genome>> found;
+  for (const auto& gene_threads : {512, 256}) {
+    for (const int tile : {16, 32, 64}) {
+      for (const int stages : {16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2}) {
+        for (const int blocks : {1, 2}) {
+          for (const int resident : {2, 1}) {
+            for (const auto where : {in_shared, in_registers}) {
+              for (const int shared : {1, 0}) {
+                Genome genome{{"threads", gene_threads},
+                              {"tile_m", tile},
+                              {"stages", stages},
+                              {"blocks", blocks},
+                              {"min_blocks", resident},
+                              {"residency", where},
+                              {"operand_residency", shared},
+                              {"fast", 0}};
+                if (!skinny_illegal(s, device, genome).empty()) continue;
+                // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
+                // launch after this one as many; x is read again at every pass where it is not kept.
+                const SkinnyPlan plan = plan_of(device, genome);
+                const Layout layout = skinny::layout_of(s, plan);
+                const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
+                const std::int64_t passes =
+                    (s.rows + 16 * plan.tiles * plan.blocks - 1) / (16 * plan.tiles * plan.blocks);
+                double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
+                time += resident > blocks ? 0 : 0.015;
+                time += gene_threads == 512 ? 0 : 0.03;
+                time += where == in_shared ? 0 : 0.02;
+                time += blocks == 1 ? 0 : s.depth > 8192 ? -0.02 : 0.02;
+                if (shared == 0) time += 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
+                if (shared == 1) time += 0.01 * (plan.tiles - 1);
+                found.emplace_back(time, std::move(genome));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return cheapest(std::move(found));
+}
+
+Outline skinny_outline(const Skinny& s, const Device& device, const Genome& genome) {
+  const SkinnyPlan plan = plan_of(device, genome);
+  const Layout layout = skinny::layout_of(s, plan);
+  Outline out;
+  out.threads = plan.warps * 32;
+  out.registers = registers_of(s, plan, layout);
+  out.shared_bytes = static_cast<double>(layout.shared_bytes);
+  out.blocks = plan.blocks;
+  out.flight_bytes = static_cast<double>(plan.stages * layout.stage_bytes);
+  return out;
+}
+
+Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device& device, const Genome& genome) {
+  if (const auto why = skinny_illegal(s, device, genome); !why.empty()) return fail("illegal_genome", why);
+  const SkinnyPlan plan = plan_of(device, genome);
+  auto printed = skinny::print(kernel, s, plan);
+  Emitted out;
+  out.language = "cuda";
+  out.source = std::move(printed.source);
+  out.entry = "planish_kernel";
+  out.grid[0] = plan.blocks;
+  out.block[0] = plan.warps * 32;
+  out.shared = skinny::layout_of(s, plan).shared_bytes;
+  for (const int input : printed.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
+    out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
+  out.early.emplace();
+  for (const auto& part : s.parts) out.early->push_back(kernel.nodes[static_cast<std::size_t>(part.load)].input);
+  return out;
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,283 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/device/device_files.h"
+#include "codegen/emit/cuda_access.h"
+#include "codegen/emit/expression.h"
+#include "codegen/skinny/cuda_skinny.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen::skinny {
+namespace {
+
+using contraction::PlaceWriter;
+
+/// Eight neighbours of a load are read at once where memory runs along k: as `r7`, of 16 bits, or of 32 as `r7` and
+/// `s7`.
+constexpr std::string_view element_text = R"(
+PL_DEVICE u16 skinny_half(const uint4& v, int j) {
+  const u32 word = j < 2 ? v.x : j < 4 ? v.y : j < 6 ? v.z : v.w;
+  return (u16)(j % 2 == 0 ? word : word >> 16);
+}
+PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
+  const uint4& u = j < 4 ? v : w;
+  return __uint_as_float(j % 4 == 0 ? u.x : j % 4 == 1 ? u.y : j % 4 == 2 ? u.z : u.w);
+}
+)";
+
+/// Prints the policy of skinny.cuh. Names in the text: `r7` what load 7 brought of eight elements, `j` which of them.
+class Printer {
+ public:
+  Printer(const Kernel& kernel, const Skinny& s, const SkinnyPlan& plan)
+      : kernel_(kernel), s_(s), plan_(plan), moves_(variables_of(kernel)), writer_(kernel) {
+    writer_.of_fold = [this](int reduction) { return fold(reduction); };
+    writer_.at_hand = [this](int id) { return value(id); };
+    writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
+  }
+
+  Printed print() {
+    Printed out;
+    find_inputs();
+    out.inputs = inputs_;
+    const std::array<std::string_view, 1> files{"sm90/skinny.cuh"};
+    writer_.out = contraction::place_prelude() + device_text(files) + std::string(element_text);
+    line("struct Policy {");
+    constants();
+    arguments();
+    touch();
+    weight();
+    statistics();
+    operand();
+    store();
+    line("};");
+    entry();
+    out.source = std::move(writer_.out);
+    return out;
+  }
+
+ private:
+  void line(const std::string& text) { writer_.line(text); }
+  void open(const std::string& text) { writer_.open(text); }
+  void close() { writer_.close(); }
+
+  const Node& node(int id) const { return kernel_.nodes[static_cast<std::size_t>(id)]; }
+  DType stored(int load) const { return kernel_.inputs[static_cast<std::size_t>(node(load).input)].dtype; }
+
+  void find_inputs() {
+    for (const Node& one : kernel_.nodes) {
+      if (one.op == Op::load && std::ranges::find(inputs_, one.input) == inputs_.end()) inputs_.push_back(one.input);
+    }
+    std::ranges::sort(inputs_);
+  }
+
+  void constants() {
+    line(fmt::format("static constexpr int rows = {}, depth = {}, count = {}, parts = {}, statistics = {};", s_.rows,
+                     s_.depth, s_.count, s_.parts.size(), s_.statistics.size()));
+    line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, blocks = {}, resident = {};",
+                     plan_.tiles, plan_.warps, plan_.stages, plan_.blocks, plan_.resident));
+    line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = true;",
+                     s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared));
+  }
+
+  std::string parameter(int i) const {
+    return fmt::format("const {}* in{}", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
+  }
+  std::string result(std::size_t o) const {
+    return fmt::format("{}* out{}", printing::storage_type(kernel_.outputs[o].dtype), o);
+  }
+
+  void arguments() {
+    open("struct Args {");
+    for (const int i : inputs_) line(parameter(i) + ";");
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) line(result(o) + ";");
+    writer_.close();
+    line(";");
+  }
+  /// Pointers by their names, of those that the nodes below `roots` read.
+  void pointers(const std::vector<int>& roots) {
+    for (const int i : writer_.inputs(roots)) line(fmt::format("{} = args.in{};", parameter(i), i));
+  }
+
+  /// A norm's gains are as cold as the weights; what is still being written comes into the cache by itself.
+  void touch() {
+    constexpr std::int64_t most = 64 << 10, line_bytes = 128;
+    std::vector<int> roots{s_.operand};
+    for (const int r : s_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
+    open("static PL_DEVICE void touch(const Args& args) {");
+    for (const int i : writer_.inputs(roots)) {
+      const Input& input = kernel_.inputs[static_cast<std::size_t>(i)];
+      const std::int64_t bytes = input.storage_elements * size_of(input.dtype);
+      if (bytes > most) continue;
+      line(
+          fmt::format("for (int i = threadIdx.x * {0}; i < {1}; i += warps * 32 * {0}) prefetch_line((const char*)"
+                      "args.in{2} + i);",
+                      line_bytes, bytes, i));
+    }
+    close();
+  }
+
+  void weight() {
+    open("static PL_DEVICE const void* weight(const Args& args, int part, int row) {");
+    writer_.decode("row", s_.n);
+    for (std::size_t p = 0; p < s_.parts.size(); ++p) {
+      const Node& load = node(s_.parts[p].load);
+      std::vector<ir::IndexExpr::Term> terms;
+      for (const auto& term : load.index.terms())
+        if (std::ranges::find(s_.n, term.atom.variable) != s_.n.end()) terms.push_back(term);
+      const auto place = ir::IndexExpr::build(load.index.constant_term(), std::move(terms));
+      const std::string last = p + 1 == s_.parts.size() ? "" : fmt::format("if (part == {}) ", p);
+      line(fmt::format("{}return args.in{} + (long long)({});", last, load.input, writer_.place_of(place)));
+    }
+    close();
+  }
+
+  /// Of statistics, and of the products' sums.
+  std::string fold(int reduction) const {
+    for (std::size_t p = 0; p < s_.parts.size(); ++p)
+      if (s_.parts[p].reduction == reduction) return fmt::format("sums[{}]", p);
+    const auto found = std::ranges::find(s_.statistics, reduction) - s_.statistics.begin();
+    return fmt::format("statistics[{} * count + m]", found);
+  }
+
+  /// Whether eight elements from a multiple of 8 on are 16 aligned bytes, or twice as many.
+  bool is_vector(int load) const {
+    const DType dtype = stored(load);
+    if (!is_half(dtype) && dtype != DType::f32) return false;
+    const int last = s_.k.back();
+    if (kernel_.space.extent(last) % 8 != 0) return false;
+    const printing::Lanes lanes{printing::Lanes::Mode::along, 8, last, {}, {}};
+    const auto access = printing::classify(node(load).index, node(load).where, dtype, kernel_.space, lanes);
+    return node(load).where.empty() && access.kind == printing::Access::Kind::vector &&
+           access.unit == (dtype == DType::f32 ? 4 : 8);
+  }
+
+  /// How a load is spelled. What a launch before may have written comes from the L2 cache.
+  std::string value(int id) const {
+    const DType dtype = stored(id);
+    if (eight_.contains(id)) {
+      const bool half = is_half(dtype);
+      return printing::load_form(
+          half ? fmt::format("skinny_half(r{}, j)", id) : fmt::format("skinny_word(r{0}, s{0}, j)", id), dtype);
+    }
+    const Node& load = node(id);
+    const std::string value =
+        printing::load_form(fmt::format("__ldcg(in{} + ({}))", load.input, writer_.place_of(load.index)), dtype);
+    const std::string where = writer_.condition(load.where);
+    if (where.empty()) return value;
+    return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));
+  }
+
+  /// Eight elements of `root` at k, k + 1, … one after the other; `each` says what is done with its value.
+  template <typename Each>
+  void eight(int root, const Each& each) {
+    const std::vector<int> roots{root};
+    writer_.decode("m", s_.m);
+    pointers(roots);
+    eight_.clear();
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      if (node(id).op == Op::load && moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(s_.k.back())] &&
+          is_vector(id))
+        eight_.emplace(id, true);
+    }
+    for (const auto& [id, _] : eight_) line(fmt::format("uint4 r{0}, s{0};", id));
+    open("{");
+    writer_.decode("k", s_.k);
+    for (const auto& [id, _] : eight_) {
+      const std::string place = fmt::format("in{} + ({})", node(id).input, writer_.place_of(node(id).index));
+      line(fmt::format("r{} = load_visible_16({});", id, place));
+      if (!is_half(stored(id))) line(fmt::format("s{} = load_visible_16({} + 4);", id, place));
+    }
+    close();
+    line("#pragma unroll");
+    open("for (int j = 0; j < 8; ++j) {");
+    writer_.decode("k + j", s_.k);
+    writer_.nodes(roots);
+    each();
+    close();
+    eight_.clear();
+  }
+
+  void statistics() {
+    line("template <int s>");
+    open("static PL_DEVICE float statistic(const Args& args, int m, int k, const float* statistics) {");
+    line("float sum = 0;");
+    for (std::size_t s = 0; s < s_.statistics.size(); ++s) {
+      const int arg = kernel_.reductions[static_cast<std::size_t>(s_.statistics[s])].arg;
+      open(fmt::format("if constexpr (s == {}) {{", s));
+      eight(arg, [&] {
+        line(fmt::format("sum += {};", printing::convert(writer_.name(arg), node(arg).dtype, DType::f32)));
+      });
+      close();
+    }
+    line("return sum;");
+    close();
+  }
+
+  void operand() {
+    open("static PL_DEVICE uint4 operand(const Args& args, int m, int k, const float* statistics) {");
+    line("u32 out[4] = {0, 0, 0, 0};");
+    eight(s_.operand, [&] {
+      line(fmt::format("out[j / 2] |= (u32){} << j % 2 * 16;",
+                       printing::store_form(writer_.name(s_.operand), node(s_.operand).dtype, s_.half)));
+    });
+    line("return make_uint4(out[0], out[1], out[2], out[3]);");
+    close();
+  }
+
+  void store() {
+    open(
+        "static PL_DEVICE void store(const Args& args, int m, int row, const float (&sums)[parts], const float* "
+        "statistics) {");
+    writer_.fast = plan_.fast;
+    writer_.decode("m", s_.m);
+    writer_.decode("row", s_.n);
+    std::vector<int> roots;
+    for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    pointers(roots);
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) line(fmt::format("{} = args.out{};", result(o), o));
+    writer_.nodes(roots);
+    writer_.stores();
+    writer_.fast = false;
+    close();
+  }
+
+  void entry() {
+    std::string parameters, given;
+    for (const int i : inputs_) {
+      parameters += parameter(i) + ", ";
+      given += fmt::format("in{}, ", i);
+    }
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+      parameters += (o > 0 ? ", " : "") + result(o);
+      given += fmt::format("{}out{}", o > 0 ? ", " : "", o);
+    }
+    open(fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__(Policy::warps * 32, Policy::resident) planish_kernel({}) {{",
+        parameters));
+    line("extern __shared__ __align__(128) unsigned char memory[];");
+    line(fmt::format("const Policy::Args args{{{}}};", given));
+    line("skinny_product<Policy>(args, memory);");
+    close();
+  }
+
+  const Kernel& kernel_;
+  const Skinny& s_;
+  const SkinnyPlan& plan_;
+  const std::vector<std::vector<bool>> moves_;
+  PlaceWriter writer_;
+  std::vector<int> inputs_;
+  std::map<int, bool> eight_;  ///< loads of which eight elements are at hand
+};
+
+}  // namespace
+
+Printed print(const Kernel& kernel, const Skinny& skinny, const SkinnyPlan& plan) {
+  return Printer(kernel, skinny, plan).print();
+}
+
+}  // namespace planish::codegen::skinny

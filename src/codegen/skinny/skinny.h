@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+
+/// What holds in a skinny product: results of a few rows with a large matrix of weights, whose bytes are all that
+/// costs (a decode step's linear layers).
+///
+/// It is a row or contraction kernel whose folds are sums of products of one factor x and of weights, one sum a part
+/// (gate and up are two parts of one kernel), and maybe sums along rows of x that x itself is made of (a norm's). The
+/// weights are loaded as they are, in 16 bits, with k along memory; of the outer variables those that move them are n,
+/// all others m. x is anything that moves with k and m; the outputs are anything made of the sums for m and n.
+/// Pure; thread-safe.
+namespace planish::codegen {
+
+struct Skinny {
+  struct Part {
+    int reduction = -1;  ///< position in Kernel::reductions
+    int load = -1;       ///< node: the weights
+  };
+  std::vector<int> m, n, k;                     ///< variables of the space, each ascending
+  std::int64_t count = 1, rows = 1, depth = 1;  ///< their extents multiplied
+  std::vector<Part> parts;
+  std::vector<int> statistics;  ///< positions in Kernel::reductions, each of which may need the ones before it
+  int operand = -1;             ///< node: x
+  DType half = DType::bf16;     ///< what weights and x are multiplied in
+};
+
+constexpr std::int64_t most_skinny_rows = 16;  ///< m: beyond, tiles that several warps share do better
+constexpr std::size_t most_skinny_parts = 3;
+
+/// Error kind `unsupported` where the kernel is not one; the message says why not.
+Result<Skinny> skinny_of(const Kernel& kernel);
+
+}  // namespace planish::codegen

@@ -1,0 +1,77 @@
+#include "codegen/skinny/skinny.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/cost.h"
+#include "codegen/skinny/cuda_skinny.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+namespace {
+
+class SkinnyOnTensorCores : public Schedule {
+ public:
+  SkinnyOnTensorCores(const Kernel& kernel, Skinny parts, const Device& device)
+      : kernel_(kernel), parts_(std::move(parts)), device_(device) {}
+
+  std::vector<Gene> genes() const override { return skinny_genes(kernel_, parts_, device_); }
+  std::string illegal(const Genome& genome) const override { return skinny_illegal(parts_, device_, genome); }
+  std::vector<Genome> seeds() const override { return skinny_seeds(kernel_, parts_, device_); }
+  Outline outline(const Genome& genome) const override { return skinny_outline(parts_, device_, genome); }
+  Result<Emitted> emit(const Genome& genome) const override { return emit_skinny(kernel_, parts_, device_, genome); }
+
+ private:
+  const Kernel& kernel_;
+  const Skinny parts_;
+  const Device& device_;
+};
+
+/// Products of a few rows with weights that are all that is read. Where there are no such tensor cores they are what
+/// the other templates make of them.
+class SkinnyTemplate : public Template {
+ public:
+  std::string_view name() const override { return "skinny"; }
+  bool takes(const Kernel& kernel) const override { return skinny_of(kernel).has_value(); }
+  bool streams() const override { return false; }
+  Cost cost(const Kernel& kernel) const override {
+    if (kernel.anchor != Anchor::row) return other(kernel).cost(kernel);
+    Cost total = streaming_cost(kernel);
+    const auto skinny = skinny_of(kernel);
+    total.products = 2 * static_cast<double>(skinny->count) * static_cast<double>(skinny->rows) *
+                     static_cast<double>(skinny->depth) * static_cast<double>(skinny->parts.size());
+    total.tensor_flops = total.products;  // of 16 bits, as they are
+    return total;
+  }
+  std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (schedules_contractions(device)) {
+      auto schedule = std::make_unique<SkinnyOnTensorCores>(kernel, *skinny_of(kernel), device);
+      if (std::ranges::any_of(schedule->seeds(), [&](const Genome& seed) { return schedule->illegal(seed).empty(); }))
+        return schedule;
+    }
+    return other(kernel).cuda(kernel, device);
+  }
+  std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
+                                         const std::vector<Gene>& genes) const override {
+    return schedules_contractions(device) ? nullptr : other(kernel).triton(kernel, device, genes);
+  }
+  std::unique_ptr<const Schedule> cpp(const Kernel& kernel, const Device& device) const override {
+    return other(kernel).cpp(kernel, device);
+  }
+
+ private:
+  const Template& other(const Kernel& kernel) const {
+    return **std::ranges::find_if(all_templates(),
+                                  [&](const Template* one) { return one != this && one->takes(kernel); });
+  }
+};
+
+}  // namespace
+
+const Template& skinny_template() {
+  static const SkinnyTemplate kind;
+  return kind;
+}
+
+}  // namespace planish::codegen
