@@ -65,7 +65,16 @@ _MODULE_FIELDS = frozenset(vars(nn.Module()))
 #: Names by which code may see how many parameters there are, and not only those that it spells out.
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
+_DEEP = 2  # calls inside installed packages that are followed
 _COMPARED = 4096  # bytes of a tensor on the CPU whose contents are compared, for `.data` leaves no version behind
+
+
+_get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
+
+
+def _length(container: Any) -> int:
+    kind: Any = next(k for k in (dict, list, tuple, set, frozenset) if isinstance(container, k))
+    return int(kind.__len__(container))
 
 
 class Reached:
@@ -111,13 +120,13 @@ class Reached:
         """Whether all is as it was. With `grad`, tensors that require gradients do not fit: the program gives none for them."""
         own = vars(root)
         for found, key, value in self.items:
-            if (own if found is None else found).get(key, _ABSENT) is not value:
+            if _get(own if found is None else found, key, _ABSENT) is not value:
                 return False
         for found, key in self.absent:
-            if key in (own if found is None else found):
+            if _get(own if found is None else found, key, _ABSENT) is not _ABSENT:
                 return False
         for thing, count in self.sizes:
-            if len(own if thing is None else thing) != count:
+            if _length(own if thing is None else thing) != count:
                 return False
         for sequence, index, value in self.elements:
             if list.__getitem__(sequence, index) is not value:  # its length was asked before
@@ -160,7 +169,7 @@ class Difference:
         if self._place is None:
             return self._state.fits(root, False)
         holder, key, value = self._place
-        return (vars(root) if holder is None else holder).get(key, _ABSENT) is value
+        return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
 
 
 def _differing(then: dict[str, str], now: dict[str, str]) -> str:
@@ -198,6 +207,11 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
 def dictionary_of(cls: type) -> dict[str, Any]:
     """The dictionary behind a class's read-only view: what is set on the class is seen in it."""
     return next(d for d in gc.get_referents(cls.__dict__) if isinstance(d, dict))
+
+
+def of_package(cls: type) -> bool:
+    """Whether a class, or one that it derives from, is of an installed package."""
+    return any(names.whose_class(base) == "installed" for base in cls.__mro__)
 
 
 def own_of_planish(cls: type) -> bool:
@@ -238,7 +252,8 @@ class _Walk:
         stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
         self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
         self._hooks = {id(m): weight_hooks(m) for m in self.modules.values()}
-        self._lenient = 0
+        self._lenient = 0  # inside what belongs to a package
+        self._deep = 0  # calls from one function of a package to the next
 
     # ---- notes ----
 
@@ -334,6 +349,8 @@ class _Walk:
                 continue
             self._item(holder, key, attributes[key])
             self._visit(attributes[key], prefix + key)
+        if of_package(type(module)):
+            self._extra({k: v for k, v in attributes.items() if k not in mine and k not in _MODULE_FIELDS and k not in skipped}, holder, prefix)
         for key in sorted(self.may_ask.difference(attributes)):
             if not hasattr(type(module), key) and key not in attributes["_modules"]:
                 self._missing(holder, key)
@@ -353,7 +370,7 @@ class _Walk:
     def _shadows(self, cls: type, holder: dict[str, Any] | None, attributes: dict[str, Any]) -> None:
         """What the class has and the code reads must not appear on the object, before which it would come."""
         for base in cls.__mro__:
-            if own_of_planish(base) or names.whose_class(base) not in ("own", "installed"):
+            if own_of_planish(base) or names.whose_class(base) != "own":
                 continue
             for key in self.known.intersection(vars(base)):
                 if key not in attributes and not key.startswith("__") and not isinstance(vars(base)[key], property):
@@ -400,7 +417,8 @@ class _Walk:
             self._visit(value.__self__, f"{path}.__self__")
         elif isinstance(value, type):
             self._say(path, f"class {names.short_name(value)}")
-            self._class(value, names.short_name(value), construct=True)
+            if not self._lenient:
+                self._class(value, names.short_name(value), construct=True)
         elif isinstance(value, functools.partial):
             self._say(path, "a partial")
             self._visit(value.func, f"{path}.func")
@@ -452,14 +470,14 @@ class _Walk:
 
     def _container(self, value: Any, path: str) -> None:
         """The entries of a tuple, list, dictionary or set."""
-        if len(value) > _MOST:
-            self._cannot(f"'{path}' has {len(value)} entries, too many to compare at each call")
+        if _length(value) > _MOST:
+            self._cannot(f"'{path}' has {_length(value)} entries, too many to compare at each call")
             return
         if isinstance(value, dict):
-            if self._lenient and len(value) > 1000:
+            if self._lenient and _length(value) > 1000:
                 return
             if not self._lenient:
-                self.found.sizes.append((value, len(value)))
+                self.found.sizes.append((value, _length(value)))
                 self._say(path, f"a {type(value).__name__} with {_keys(value)}")
             for key, entry in list(dict.items(value)):
                 if not self._key_is_plain(key, path):
@@ -467,22 +485,22 @@ class _Walk:
                 self._item(value, key, entry)
                 self._visit(entry, f"{path}[{_short_key(key)}]")
         elif isinstance(value, list):
-            if self._lenient and len(value) > 1000:
+            if self._lenient and _length(value) > 1000:
                 return
-            self.found.sizes.append((value, len(value)))
-            self._say(path, f"a {type(value).__name__} of {len(value)}")
+            self.found.sizes.append((value, _length(value)))
+            self._say(path, f"a {type(value).__name__} of {_length(value)}")
             for index, entry in enumerate(list.__iter__(value)):
                 self.found.elements.append((value, index, entry))
                 self._visit(entry, f"{path}[{index}]")
         elif isinstance(value, tuple):
-            self._say(path, f"a {type(value).__name__} of {len(value)}")
+            self._say(path, f"a {type(value).__name__} of {_length(value)}")
             for index, entry in enumerate(tuple.__iter__(value)):
                 self._visit(entry, f"{path}[{index}]")
         else:
-            entries = sorted(value, key=repr)
+            entries = sorted((set if isinstance(value, set) else frozenset).__iter__(value), key=repr)
             self._say(path, f"a {type(value).__name__} of {len(entries)}")
             if isinstance(value, set):
-                self.found.sizes.append((value, len(value)))
+                self.found.sizes.append((value, _length(value)))
                 self.found.members += [(value, entry) for entry in entries]
             for index, entry in enumerate(entries):
                 if not self._key_is_plain(entry, path):
@@ -532,12 +550,30 @@ class _Walk:
         for key in sorted(k for k in mine if isinstance(k, str)):
             self._item(attributes, key, attributes[key])
             self._visit(attributes[key], f"{path}.{key}")
+        if of_package(cls) and not self._lenient:
+            self._extra({k: v for k, v in attributes.items() if k not in mine}, attributes, f"{path}.")
         for key in sorted(self.may_ask.difference(attributes)):
             if not hasattr(cls, key):
                 self._missing(attributes, key)
         self._shadows(cls, attributes, attributes)
         if not self._lenient:
             self.found.sizes.append((attributes, len(attributes)))
+
+    def _extra(self, more: dict[str, Any], holder: dict[str, Any] | None, prefix: str) -> None:
+        """Attributes of an object of a package's class that no code met so far mentions: helpers deep in the package may read them. They are
+        compared, and what of them cannot be is no reason to decline."""
+        for key, value in more.items():
+            if not isinstance(key, str) or key.startswith("_planish"):
+                continue
+            self._item(holder, key, value)
+            if type(value) in _VALUES or isinstance(value, enum.Enum):
+                self._visit(value, prefix + key)
+                continue
+            self._lenient += 1
+            self._deep += _DEEP
+            self._visit(value, prefix + key)
+            self._deep -= _DEEP
+            self._lenient -= 1
 
     def _slots(self, value: Any, cls: type, path: str, wide: bool) -> None:
         for base in cls.__mro__:
@@ -617,11 +653,11 @@ class _Walk:
             if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
                 continue
             self._item(place, key, value)
-            for before in earlier:
+            for before in earlier if not self._lenient else ():
                 if key not in before and key not in ("__call__", "__setattr__", "forward", "__reduce_ex__"):
                     self._missing(before, key)
             self._visit(value, f"{names.short_name(base)}.{key}")
-        for key in ("__call__", "__getattr__", "__getattribute__"):
+        for key in ("__call__", "__getattr__", "__getattribute__") if not self._lenient else ():
             if key not in place:
                 self._missing(place, key)
 
@@ -648,6 +684,8 @@ class _Walk:
         self._lenient += home == "installed"
         try:
             self._say(path, f"function {names.short_name(function)} with code {names.digest(code, function.__doc__)}")
+            if home == "installed" and self._deep >= _DEEP:
+                return
             (self.found.functions if home == "own" else self.found.packaged)[path] = function
             if home == "own":
                 for name in ("__code__", "__defaults__", "__kwdefaults__"):
@@ -680,6 +718,9 @@ class _Walk:
         code, known = function.__code__, function.__globals__
         read = names.reads(code)
         self.names |= read.names
+        if self._lenient:
+            self._code_of_package(read, known)
+            return
         self.asked |= read.asked
         hook = function.__name__ in ("__getattr__", "__getattribute__")
         self.anything = self.anything or (read.as_hook if hook else read.anything)
@@ -696,6 +737,20 @@ class _Walk:
             for full in (name, f"{package}.{name}" if package else name):
                 if full in sys.modules:
                     self._python_module(sys.modules[full])
+
+    def _code_of_package(self, read: Any, known: dict[str, Any]) -> None:
+        """Of what installed code loads: functions and objects, and functions of torch. Its classes and modules stay what they are, and its objects
+        are watched whole (`_extra`), so that what it reads by names that are made when it runs counts too."""
+        for name in sorted(read.loaded.intersection(known)):
+            value = known[name]
+            if isinstance(value, types.ModuleType):
+                if names.whose(getattr(value, "__file__", None)) == "torch":
+                    self._python_module(value)
+            elif not isinstance(value, type):
+                self._item(known, name, value)
+                self._deep += 1
+                self._global(value, name)
+                self._deep -= 1
 
     def _global(self, value: Any, name: str) -> None:
         if isinstance(value, types.FunctionType | type):
@@ -716,10 +771,14 @@ class _Walk:
         try:
             for key in sorted(self.known.intersection(place)):
                 value = place[key]
+                if home == "installed" and isinstance(value, type | types.ModuleType):
+                    continue
                 if home == "stdlib" or (home == "torch" and (isinstance(value, type) or not (callable(value) or isinstance(value, types.ModuleType)))):
                     continue
                 self._item(place, key, value)
+                self._deep += lenient
                 self._visit(value, f"global {key}" if home == "own" else f"{module.__name__}.{key}")
+                self._deep -= lenient
         finally:
             self._lenient -= lenient
 
@@ -737,7 +796,7 @@ def _instance_dictionary(value: Any) -> dict[str, Any] | None:
 
 
 def _keys(value: dict[Any, Any]) -> str:
-    return "nothing" if not value else ", ".join(_short_key(key) for key in value)[:200] + f" ({len(value)})"
+    return ", ".join(_short_key(key) for key in dict.__iter__(value))[:200] + f" ({_length(value)})"
 
 
 def _short_key(key: Any) -> str:
