@@ -93,6 +93,7 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument is a ", "Opaque", "use_cache=False")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result holds a ", "Opaque", "use_cache=False")),
+    (lambda x: x * 2j, (torch.complex(X, X),), Refused("not_exportable", "uses mul ", "x * 2j", "a real number")),
     (attends, HEADS, Refused("unsupported_op", "uses flex_attention ", "return flex_attention(q, k, v)", "scaled_dot_product_attention")),
 ]
 

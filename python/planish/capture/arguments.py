@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from planish.capture.source import line_of
 from planish.errors import task_error
 
 #: Types that kernels know, with their names in documents.
@@ -41,7 +42,7 @@ def encode_call(node: fx.Node, value_of: dict[tuple[fx.Node, int | None], int], 
             value = node.kwargs[argument.name] if argument.name in node.kwargs else _default(argument, node, path)
         else:
             value = node.args[position]
-        encoded.append({"name": argument.name, **_encode(value, str(argument.type), value_of, path)})
+        encoded.append({"name": argument.name, **_encode(value, str(argument.type), value_of, path, node)})
     return encoded
 
 
@@ -51,7 +52,7 @@ def _default(argument: Any, node: fx.Node, path: Path) -> Any:
     raise task_error("not_exportable", path, f"{node.target} was captured without its argument {argument.name}", "report this as a bug")
 
 
-def _encode(value: Any, schema_type: str, value_of: dict[tuple[fx.Node, int | None], int], path: Path) -> dict[str, Any]:
+def _encode(value: Any, schema_type: str, value_of: dict[tuple[fx.Node, int | None], int], path: Path, node: fx.Node) -> dict[str, Any]:
     if isinstance(value, fx.Node):
         return {"value": value_of[(value, None)]}
     if isinstance(value, list | tuple):
@@ -65,11 +66,11 @@ def _encode(value: Any, schema_type: str, value_of: dict[tuple[fx.Node, int | No
         return {"ints": [int(item) for item in items]}
     if schema_type in ("float", "Optional[float]") and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    return encode_plain(value, path)
+    return encode_plain(value, path, node)
 
 
-def encode_plain(value: Any, path: Path) -> dict[str, Any]:
-    """One argument that holds no tensor."""
+def encode_plain(value: Any, path: Path, node: fx.Node | None = None) -> dict[str, Any]:
+    """One argument that holds no tensor, of the node's operator where there is one."""
     match value:
         case None:
             return {"none": True}
@@ -87,7 +88,9 @@ def encode_plain(value: Any, path: Path) -> dict[str, Any]:
             return {"enum": str(value)}
         case list() | tuple() if all(isinstance(item, int) for item in value):
             return {"ints": list(value)}
-    raise task_error("not_exportable", path, f"an argument of type {type(value).__name__} ({value}) has no form in a graph", "pass a tensor or a number")
+    what = "" if node is None else f"uses {node.target._schema.name.partition('::')[2]}{line_of(node)} with "  # type: ignore[union-attr]
+    message = f"{what}an argument of type {type(value).__name__} ({value}), which has no form in a graph"
+    raise task_error("not_exportable", path, message, "pass a tensor or a real number")
 
 
 def store_blob(tensor: torch.Tensor, blobs: Path) -> str:

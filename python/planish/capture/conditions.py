@@ -23,8 +23,8 @@ def inline_conditions(module: fx.GraphModule, path: Path) -> None:
     while found := [n for n in module.graph.nodes if n.op == "call_function" and n.target is _COND]:
         for node in found:
             _inline(module, node, path)
-    module.graph.eliminate_dead_code()
-    module.recompile()
+        module.graph.eliminate_dead_code()  # the branches, and what nothing reads of them
+        module.recompile()
 
 
 def _inline(module: fx.GraphModule, node: fx.Node, path: Path) -> None:
@@ -32,6 +32,8 @@ def _inline(module: fx.GraphModule, node: fx.Node, path: Path) -> None:
     with module.graph.inserting_before(node):
         sides = [_copied(module, branch, operands) for branch in (yes, no)]
         chosen = [_chosen(module, node, condition, a, b, path) for a, b in zip(*sides, strict=True)]
+    if not all(isinstance(result, fx.Node) for result in chosen):
+        raise task_error("unsupported_op", path, f"uses torch.cond{line_of(node)}, whose branches give what is no tensor", "return tensors from both branches")
     for user in list(node.users):
         assert isinstance(user.args[1], int)
         user.replace_all_uses_with(chosen[user.args[1]])
@@ -64,10 +66,8 @@ def _chosen(module: fx.GraphModule, node: fx.Node, condition: Any, a: Any, b: An
         return a if condition else b
     if not isinstance(condition.meta["val"], torch.Tensor):
         raise unsized(condition, path)
-    if a is b:
-        return a
-    if not (isinstance(a, fx.Node) and isinstance(b, fx.Node)):
-        raise task_error("unsupported_op", path, f"uses torch.cond{line_of(node)}, whose branches give what is no tensor", "return tensors from both branches")
+    if a is b or not (isinstance(a, fx.Node) and isinstance(b, fx.Node)):
+        return a if a is b else None
     made = module.graph.call_function(torch.ops.aten.where.self, (condition, a, b))
     made.meta = {k: v for k, v in node.meta.items() if k != "val"}
     known = [n.meta["val"] for n in (condition, a, b)]

@@ -22,7 +22,7 @@ from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import first_line, refusals, refuse_dtype, refuse_kind_of_tensor, unsized, user_name, without_form
+from planish.capture.refusals import first_line, no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import task_error
@@ -196,8 +196,8 @@ class _Writer:
     def _add_value(self, node: fx.Node, position: int | None, meta: torch.Tensor) -> int:
         if not all(isinstance(d, int) for d in meta.shape):
             raise unsized(node, self.path)
-        what = f"the input '{node.name}' is" if node.op == "placeholder" else f"uses {user_name(node)}{line_of(node)}, which makes"
-        refuse_kind_of_tensor(meta, what, self.path)
+        if kind := no_strided_tensor(meta):
+            raise not_strided(node, kind, self.path)
         self.values.append(
             {
                 "dtype": arguments.dtype_name(meta.dtype),

@@ -118,9 +118,10 @@ def _are_offsets(x: torch.Tensor) -> bool:
 
 
 def _are_positive_definite(x: torch.Tensor) -> bool:
-    """Whether it is a symmetric positive definite matrix, or a batch of such."""
-    square = x.dtype in (torch.float32, torch.float64) and x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 1
-    return square and torch.equal(x, x.mT) and not bool(torch.linalg.cholesky_ex(x)[1].any())
+    """Whether it is a symmetric (complex: Hermitian) positive definite matrix, or a batch of such, up to rounding."""
+    if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128) or x.ndim < 2 or not x.shape[-1] == x.shape[-2] > 1:
+        return False
+    return torch.allclose(x, x.mH) and not bool(torch.linalg.cholesky_ex(x)[1].any())
 
 
 def placed(x: Any, device: torch.device | str) -> Any:

@@ -78,11 +78,11 @@ def no_strided_tensor(tensor: Any) -> str:
     return "a nested tensor" if tensor.is_nested else "a quantized tensor" if tensor.is_quantized else ""
 
 
-def refuse_kind_of_tensor(tensor: Any, what: str, path: Path) -> None:
-    """Raises PlanishError (unsupported_op) for tensors that kernels have no form for. `what` says whose it is, up to the verb."""
-    if kind := no_strided_tensor(tensor):
-        raise task_error("unsupported_op", path, f"{what} {kind}: programs work on strided tensors alone",
-                         "pass dense tensors (.to_dense(), .dequantize(), to_padded_tensor()), or move that part out of the module")  # fmt: skip
+def not_strided(node: fx.Node, kind: str, path: Path) -> PlanishError:
+    """The node gives a tensor of a `kind` (no_strided_tensor) that kernels have no form for."""
+    what = f"the input '{node.name}' is" if node.op == "placeholder" else f"uses {user_name(node)}{line_of(node)}, which makes"
+    return task_error("unsupported_op", path, f"{what} {kind}: programs work on strided tensors alone",
+                      "pass dense tensors (.to_dense(), .dequantize(), to_padded_tensor()), or move that part out of the module")  # fmt: skip
 
 
 def refuse_dtype(dtype: torch.dtype, what: str, path: Path) -> None:

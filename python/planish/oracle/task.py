@@ -138,18 +138,18 @@ class Task:
 
     def _refuse_fast_path(self, run: dict[int, torch.Tensor], users: list[int]) -> None:
         """Raises where the model does what the graph does as soon as torch's fast path for transformer encoders is off."""
-        on = torch.backends.mha.get_fastpath_enabled()
+        if not torch.backends.mha.get_fastpath_enabled():
+            return
         torch.backends.mha.set_fastpath_enabled(False)
         try:
-            slow = [
-                t.detach() for t in _tensors(check_forward(self.path, self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)))
-            ]
+            model, call = self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)
+            slow = [t.detach() for t in _tensors(check_forward(self.path, model, call))]
+        except PlanishError:
+            return
         finally:
-            torch.backends.mha.set_fastpath_enabled(on)
-        if on and all(agreement.agree(run[v], t) for v, t in zip(users, slow, strict=False)):
-            message = (
-                "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; captured, it computes those places"
-            )
+            torch.backends.mha.set_fastpath_enabled(True)
+        if all(agreement.agree(run[v], t) for v, t in zip(users, slow, strict=False)):
+            message = "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; the graph computes those places"
             raise task_error("capture_mismatch", self.path, message, "nn.TransformerEncoder(..., enable_nested_tensor=False) computes them in eager as well")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import planish
 import pytest
 import torch
-from planish.capture import by_value, capture
+from planish.capture import by_value, capture, check_forward
 from planish.capture.live import load_live, redraw, write_live
 from planish.capture.task import LoadedTask
 from planish.errors import PlanishError
@@ -236,3 +236,32 @@ def test_classes_of_a_script_come_back(tmp_path: Path) -> None:
     (x,), _ = task.make_inputs(0, "cpu")
     torch.testing.assert_close(task.model(x).second, x * 2)
     assert len(capture(task.model, (x,), {}, tmp_path / "blobs").graph["outputs"]) == 2
+
+
+def test_what_the_serialiser_raises_is_an_error_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SerializeError(Exception):  # torch's is of no class that one could name
+        pass
+
+    def save(program: Any, file: str) -> None:
+        Path(file).write_text("half")
+        raise SerializeError("Failed serializing node flex_attention in graph: …")
+
+    monkeypatch.setattr(torch.export, "save", save)
+    with pytest.raises(PlanishError) as caught:
+        write_live(tmp_path / "task", "m", nn.ReLU(), (torch.randn(3),), {}, exported=True)
+    assert caught.value.kind == "not_exportable" and "flex_attention" in caught.value.message and "cloudpickle" in caught.value.hint
+    assert not list((tmp_path / "task").glob("*.pt2"))
+
+
+class Picky(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x)
+
+
+def test_a_forward_that_refuses_drawn_data_says_that_data_are_drawn(tmp_path: Path) -> None:
+    task = written(tmp_path, Picky(), (torch.eye(3),))
+    call = (torch.zeros(3, 3),), {}
+    with pytest.raises(PlanishError) as caught:
+        check_forward(task.path, task.model, call)
+    assert caught.value.kind == "forward_failed" and "draw the elements of the examples anew" in caught.value.hint
+    assert "return torch.linalg.inv(x)" in caught.value.message
