@@ -107,7 +107,8 @@ def test_the_step_of_a_language_model_is_kernels_alone_on_a_gpu(checks: dict[str
     """Its caches are written by one kernel a layer, and nothing but products and attention is left to choose about."""
     check = checks["llama bfloat16"]
     assert check.captured is not None
-    answer: dict[str, Any] = tool.ask({"graph": check.captured.graph, "target": "cuda", "arch": "sm_90a", "programs": 1, "seed": 3, "own": True})
+    request = {"graph": check.captured.graph, "target": "cuda", "arch": "sm_90a", "programs": 1, "own": True, "describe": True, "best": True}
+    answer: dict[str, Any] = tool.ask(request)
     assert "error" not in answer, answer["error"]
     steps = answer["programs"][0]["program"]["steps"]
     assert [s["op"] for s in steps if s["kind"] == "aten"] == []
