@@ -22,7 +22,7 @@ using std::min;
 #define __shared__
 #define __restrict__
 #define __launch_bounds__(...)
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 struct Place { int x; };
 static Place blockIdx, threadIdx;
 struct uint4 { unsigned x, y, z, w; };

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <functional>
-#include <limits>
-#include <numeric>
 
 #include "codegen/lower/indexed.h"
 #include "codegen/lower/space.h"
@@ -187,14 +183,6 @@ Status become_scatter(Kernel& kernel) {
   const auto reads = [&](int value) {
     return std::ranges::find(kernel.inputs, value, &Input::value) != kernel.inputs.end();
   };
-  std::vector<int> order(kernel.space.extents.size());
-  std::iota(order.begin(), order.end(), 0);
-  const IndexExpr& by = kernel.outputs[0].index;
-  std::ranges::stable_sort(order, std::greater(), [&](int v) {
-    const std::int64_t stride = std::abs(by.coefficient_of(v));
-    return stride == 0 ? std::numeric_limits<std::int64_t>::max() : stride;
-  });
-  permute_variables(kernel, order);
   merge_variables(kernel);
   for (const Output& output : kernel.outputs) {
     if (output.base >= 0 && (reads(output.base) || reads(output.value)))

@@ -9,6 +9,7 @@
 //
 // With `rewrite` the graph is rewritten before it is cut, and the answer names the rules (`rewrites`); with `own` as
 // where kernels of ours compute products, which are kernels here too where the device has such.
+// With `best` every genome is its kernel's first seed.
 // With `ways` every other program is cut another way, drawn at random (its genomes begin with the number of the way).
 // With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
 // (their genome reads "aten").
@@ -49,6 +50,7 @@ struct Request {
   bool fusions = false;
   bool rewrite = false;
   bool own = false;
+  bool best = false;
 };
 
 Result<Request> read(const std::string& line) {
@@ -67,6 +69,7 @@ Result<Request> read(const std::string& line) {
   request.fusions = text.value("ways", false);
   request.rewrite = text.value("rewrite", false);
   request.own = text.value("own", false);
+  request.best = text.value("best", false);
   request.options.limits.contractions = request.own && schedules_contractions(request.device);
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
@@ -74,6 +77,10 @@ Result<Request> read(const std::string& line) {
 
 /// A seed now and then: they are what a search tries first.
 Genome draw(const Kernel& kernel, const Request& request, std::mt19937_64& rng) {
+  if (request.best) {
+    const auto good = seeds(kernel, request.device);
+    return good.empty() ? Genome{} : good.front();
+  }
   Genome genome = random_genome(kernel, request.device, rng);
   if (rng() % 4 == 0) {
     const auto good = seeds(kernel, request.device);
