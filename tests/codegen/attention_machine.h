@@ -29,6 +29,7 @@ struct Place { int x; };
 static Place blockIdx, gridDim;
 struct float4 { float x, y, z, w; };
 struct uint4 { unsigned x, y, z, w; };
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 alignas(1024) unsigned char pl_smem[1 << 18];
 static float __int_as_float(int x) { float y; std::memcpy(&y, &x, 4); return y; }
 

@@ -158,23 +158,40 @@ inline std::vector<ContractionSample> half_attention_samples(bool large) {
           {.batch = 1, .heads = 2, .queries = 130, .keys = 77, .features = 192, .columns = 128, .dtype = f16}),
   };
   if (!large) return all;
-  all.push_back(
-      attention_sample({.batch = 2, .heads = 10, .queries = 4096, .keys = 4096, .features = 64, .dtype = bf16}));
-  all.push_back(attention_sample(
-      {.batch = 4, .heads = 32, .queries = 2048, .keys = 2048, .features = 128, .causal = true, .dtype = bf16}));
-  all.push_back(attention_sample({.batch = 1,
-                                  .heads = 32,
-                                  .keyed = 8,
-                                  .queries = 8192,
-                                  .keys = 8192,
-                                  .features = 128,
-                                  .causal = true,
-                                  .dtype = bf16,
-                                  .beside = true}));
-  all.push_back(
-      attention_sample({.batch = 4, .heads = 8, .queries = 4096, .keys = 4096, .features = 256, .dtype = bf16}));
-  all.push_back(attention_sample(
-      {.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 64, .mask = 2, .dtype = bf16}));
+  for (const Heads& heads : std::initializer_list<Heads>{
+           {.batch = 2, .heads = 10, .queries = 4096, .keys = 4096, .features = 64},
+           {.batch = 8, .heads = 20, .queries = 1500, .keys = 1500, .features = 64},
+           {.batch = 32, .heads = 16, .queries = 512, .keys = 512, .features = 64},
+           {.batch = 2, .heads = 10, .queries = 4096, .keys = 77, .features = 64},
+           {.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 64, .causal = true},
+           {.batch = 1, .heads = 16, .queries = 32768, .keys = 32768, .features = 64, .causal = true},
+           {.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 64, .mask = 1},
+           {.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 64, .mask = 2},
+           {.batch = 2, .heads = 16, .queries = 4096, .keys = 4096, .features = 72},
+           {.batch = 2, .heads = 16, .queries = 4096, .keys = 4096, .features = 72, .causal = true},
+           {.batch = 16, .heads = 16, .queries = 729, .keys = 729, .features = 72},
+           {.batch = 4, .heads = 16, .queries = 4096, .keys = 4096, .features = 128},
+           {.batch = 4, .heads = 32, .queries = 2048, .keys = 2048, .features = 128, .causal = true},
+           {.batch = 1, .heads = 8, .queries = 32768, .keys = 32768, .features = 128, .causal = true},
+           {.batch = 2, .heads = 16, .queries = 2048, .keys = 2048, .features = 128, .mask = 2},
+           {.batch = 4, .heads = 8, .queries = 4096, .keys = 4096, .features = 256},
+           {.batch = 16, .heads = 8, .queries = 512, .keys = 512, .features = 256},
+           {.batch = 1,
+            .heads = 32,
+            .keyed = 8,
+            .queries = 8192,
+            .keys = 8192,
+            .features = 128,
+            .causal = true,
+            .beside = true},
+           {.batch = 16, .heads = 32, .keyed = 8, .queries = 512, .keys = 512, .features = 128, .causal = true},
+           {.batch = 1, .heads = 32, .keyed = 8, .queries = 8192, .keys = 8192, .features = 128, .window = 1024},
+           {.batch = 4, .heads = 8, .keyed = 4, .queries = 4096, .keys = 4096, .features = 256, .causal = true},
+       }) {
+    Heads of = heads;
+    of.dtype = bf16;
+    all.push_back(attention_sample(of));
+  }
   return all;
 }
 

@@ -61,7 +61,7 @@ class HalfEstimate {
         2 * (up(half_.features, 16) + up(half_.columns, 8)) / rate + exponential + (half_.plain ? 0 : 0.1);
     // With three consumers two do softmax while one multiplies, where a thread's registers hold all that they need.
     const double three = half_.plain ? (half_.columns <= 96 ? 0.82 : 0.95) : 1.3;
-    const double overlapped[] = {1.4, 1, three}, in_order[] = {1.6, 1.2, half_.plain ? 0.98 : 1.5};
+    const double overlapped[] = {1.4, 1, three}, in_order[] = {1.6, 1.2, half_.plain ? 1.02 : 1.5};
     const double alone = (plan.overlap ? overlapped : in_order)[plan.consumers - 1];
     const double rows = 64.0 * plan.consumers, tile = rows * plan.keys * pair * alone + turn;
     const std::int64_t blocks = attention::blocks_of_unit(half_, plan), tiles = blocks * half_.unit_count;
@@ -107,13 +107,14 @@ std::string half_attention_illegal(const HalfAttention& half, const Device& devi
 std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device& device) {
   const HalfEstimate estimate(half, device);
   const auto all = half_sections(half, device);
-  // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor; and those that
-  // read the same masks should do so together.
+  // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor, or be read by
+  // several multiprocessors at about the same time; and those that read the same masks should do so together.
   const std::int64_t bytes = 2 * half.key_count * (half.features + half.columns) / half.grouped;
   std::vector<std::int64_t> near;
   if (half.sharing > 1 && half.sharing * bytes <= device.l2_bytes / 2) near.push_back(half.sharing);
   for (const std::int64_t section : all | std::views::reverse) {
-    if (section == 1 || (!half.tests.empty() && section * bytes <= device.l2_bytes * 3 / 4)) near.push_back(section);
+    const bool stays = section * bytes <= device.l2_bytes * 3 / 4 || section * 8 <= device.sms;
+    if (section == 1 || (!half.tests.empty() && stays)) near.push_back(section);
   }
   std::vector<std::pair<double, Genome>> found;
   for (const int consumers : {2, 3, 1}) {

@@ -253,7 +253,10 @@ class HalfPrinter {
 
   /// Whether 8 columns of an output of 16 bits are 16 aligned bytes.
   bool in_words(const Output& output) const {
-    if (size_of(output.dtype) != 2 || half_.columns % 8 != 0 || !output.index.is_affine() ||
+    const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
+    const bool rounded =
+        (output.dtype == DType::f16 || output.dtype == DType::bf16) && size_of(from) <= 4 && is_floating(from);
+    if (!rounded || half_.columns % 8 != 0 || !output.index.is_affine() ||
         output.index.coefficient_of(half_.column) != 1 || output.index.constant_term() % 8 != 0)
       return false;
     return std::ranges::all_of(output.index.terms(), [&](const auto& term) {
@@ -272,9 +275,11 @@ class HalfPrinter {
     line(fmt::format("const int r = i / (width / 8), first = column + i % (width / 8) * 8;"));
     line(fmt::format("if (r >= valid || first >= {}) continue;", half_.columns));
     line(fmt::format("const {} d{} = row + r;", writer_.coordinate(), half_.row));
-    line("const float* const sums = exchange + r * pitch + (first - column);");
-    for (std::size_t o = 0; words && o < kernel_.outputs.size(); ++o)
-      line(fmt::format("__align__(16) u16 got{}[8];", o));
+    line("__align__(16) float sums[8];");
+    for (const int half : {0, 4})
+      line(fmt::format("*(float4*)(sums + {0}) = *(const float4*)(exchange + r * pitch + (first - column) + {0});",
+                       half));
+    for (std::size_t o = 0; words && o < kernel_.outputs.size(); ++o) line(fmt::format("float got{}[8];", o));
     line("#pragma unroll");
     open("for (int e = 0; e < 8; ++e) {");
     line(fmt::format("const {} d{} = first + e;", writer_.coordinate(), half_.column));
@@ -284,9 +289,7 @@ class HalfPrinter {
     writer_.nodes(roots_);
     if (words) {
       for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-        const Output& output = kernel_.outputs[o];
-        const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
-        line(fmt::format("got{}[e] = {};", o, printing::store_form(writer_.name(output.node), from, output.dtype)));
+        line(fmt::format("got{}[e] = {};", o, writer_.name(kernel_.outputs[o].node)));
       }
     } else {
       writer_.stores();
@@ -294,9 +297,13 @@ class HalfPrinter {
     close();
     if (words) {
       line(fmt::format("const {} d{} = first;", writer_.coordinate(), half_.column));
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-        line(fmt::format("*(uint4*)(out{0} + ({1})) = *(const uint4*)got{0};", o,
-                         writer_.place_of(kernel_.outputs[o].index)));
+      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+        const std::string_view pack = kernel_.outputs[o].dtype == DType::bf16 ? "pack_bf16" : "pack_f16";
+        line(
+            fmt::format("*(uint4*)(out{0} + ({1})) = make_uint4({2}(got{0}[0], got{0}[1]), {2}(got{0}[2], got{0}[3]), "
+                        "{2}(got{0}[4], got{0}[5]), {2}(got{0}[6], got{0}[7]));",
+                        o, writer_.place_of(kernel_.outputs[o].index), pack));
+      }
     }
     close();
     close();
