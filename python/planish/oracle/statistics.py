@@ -35,7 +35,7 @@ class Factors:
     part: float
 
 
-NARROW, WIDE = Factors(2.0, 1.5, 1.5), Factors(3.0, 2.5, 2.5)
+NARROW, WIDE = Factors(2.0, 1.5, 1.5), Factors(3.0, 2.0, 2.0)
 
 
 @dataclass
