@@ -156,7 +156,7 @@ def test_what_one_candidate_leaves_does_not_reach_the_claim_of_the_next(evaluato
 
 def _another(number: int) -> str:
     """Honest, and no duplicate of the others."""
-    return GOOD.replace("y[i];", f"y[i] + {number + 1}e-30f;")
+    return GOOD.replace("y[i];", f"y[i] + (x[i] > 3.3e38f ? {number + 1}.0f : 0.0f);")  # to an infinity
 
 
 def _seeds(found: dict[str, Any]) -> list[int]:

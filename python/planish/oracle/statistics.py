@@ -65,9 +65,8 @@ class View:
             at -= 1
             size *= shape[at]
         if at == len(shape) or count // size < 2:
-            size, rest = _CHUNK, (_CHUNK,)
-        else:
-            rest = self.shape[at:]
+            at, size = len(shape), _CHUNK
+        rest = self.shape[at:] or (_CHUNK,)
         total, wanted = count // size, max(1, most // size)
         generator = torch.Generator(device).manual_seed(seed)
         found = torch.randint(0, total, (wanted,), generator=generator, device=device).unique() if total > wanted else torch.arange(total, device=device)
