@@ -38,10 +38,10 @@ MOST_LESS_ACCURATE, MOST_REFUSED = 3, 0.02
 QUICK = ("softmax", "linear", "argmax_input", "returned_input", "masked_logits")
 
 
-def data_sets(harness: Harness, seeds: int) -> list[tuple[int, str]]:
+def data_sets(harness: Harness, seeds: int, first: int) -> list[tuple[int, str]]:
     regimes, _ = harness.region.regimes()
-    found = [(1000 + k, "task") for k in range(2 + seeds)]
-    return found + [(2000 + 10 * k, regime) for regime in regimes if regime != "task" for k in range(seeds)]
+    found = [(first + k, "task") for k in range(2 + seeds)]
+    return found + [(first + 1000 + 10 * k, regime) for regime in regimes if regime != "task" for k in range(seeds)]
 
 
 class Tried:
@@ -85,11 +85,11 @@ class Tried:
         return "outright wrong" if self.error >= _WRONG else "less accurate" if self.over > _WORSE else "harmless"
 
 
-def run_operator(operator: Operator, dtype: str, device: str, seeds: int, only: str) -> dict[str, Any]:
+def run_operator(operator: Operator, dtype: str, device: str, seeds: int, first: int, only: str) -> dict[str, Any]:
     harness = Harness(operator.source(dtype), device=device)
     tried = [Tried(*v) for v in operator.variants(dtype) if only in f"{operator.name} {v[0]}"]
     rng = random.Random(f"{operator.name} {dtype}")
-    sets = data_sets(harness, seeds)
+    sets = data_sets(harness, seeds, first)
     for seed, regime in sets:
         if "skipped" in harness.make(seed, regime):
             continue
@@ -160,6 +160,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seeds", type=int, default=1, help="data sets of each regime")
+    parser.add_argument("--first", type=int, default=1000, help="the first seed")
     parser.add_argument("--only", default="", help="operators and variants whose names contain this")
     parser.add_argument("--dtype", default="")
     parser.add_argument("--quick", action="store_true", help="a few operators")
@@ -179,7 +180,7 @@ def main() -> int:
             if options.dtype not in dtype or not any(options.only in name for name in names):
                 continue
             began = time.monotonic()
-            found = run_operator(operator, dtype, options.target, options.seeds, options.only)
+            found = run_operator(operator, dtype, options.target, options.seeds, options.first, options.only)
             rows += found["rows"]
             skipped[f"{operator.name} {dtype}"] = found["skipped"]
             here = summary(found["rows"])

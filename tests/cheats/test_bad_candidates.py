@@ -226,7 +226,7 @@ def test_a_candidate_that_kills_the_runner_later_harms_no_other(evaluator: Evalu
 
 def _another(number: int) -> str:
     """Honest, and no duplicate of the others."""
-    return GOOD.replace("y[i];", f"y[i] + {number + 1}e-30f;")
+    return GOOD.replace("y[i];", f"y[i] + (x[i] > 3.3e38f ? {number + 1}.0f : 0.0f);")  # to an infinity
 
 
 def _seeds(found: dict[str, Any]) -> list[int]:

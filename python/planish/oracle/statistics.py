@@ -19,7 +19,7 @@ _RUN = 64
 _CLAMP, _BIAS_CLAMP = 16.0, 6.0
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 _PLACES = (1.0, 0.95, 0.75, 0.5)  # of the parts by their error: the largest, and those that 5, 25 and 50 % exceed
-_RANKED = 1 << 16
+_RANKED = 1 << 15
 _FEWEST_BIASED = 32
 _FEWEST = 64  # elements that say something of their distribution
 _BITS = {2: (1, 2, 3), 4: (8, 13)}
@@ -35,7 +35,7 @@ class Factors:
     part: float
 
 
-NARROW, WIDE = Factors(2.0, 1.5, 1.5), Factors(3.0, 2.5, 2.5)
+NARROW, WIDE = Factors(2.0, 1.5, 1.5), Factors(3.0, 2.0, 2.0)
 
 
 @dataclass
@@ -65,9 +65,8 @@ class View:
             at -= 1
             size *= shape[at]
         if at == len(shape) or count // size < 2:
-            size, rest = _CHUNK, (_CHUNK,)
-        else:
-            rest = self.shape[at:]
+            at, size = len(shape), _CHUNK
+        rest = self.shape[at:] or (_CHUNK,)
         total, wanted = count // size, max(1, most // size)
         generator = torch.Generator(device).manual_seed(seed)
         found = torch.randint(0, total, (wanted,), generator=generator, device=device).unique() if total > wanted else torch.arange(total, device=device)

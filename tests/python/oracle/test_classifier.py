@@ -12,6 +12,7 @@ from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle import regimes
 from planish.oracle.noise import spacing
+from planish.oracle.statistics import View
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "bench" / "gate"))
 
@@ -121,3 +122,16 @@ def test_spacing():
         least = info.smallest_normal * info.eps
         assert spacing(values, dtype).tolist() == [info.eps, info.eps, 2 * info.eps, least, least, least, 0.0]
     assert bits(3)(torch.tensor(1.1)).item() == 1.0
+
+
+def test_of_a_large_output_random_rows_are_looked_at():
+    for shape in ((3000, 400), (7, 1 << 18), (1 << 20,), (2, 600, 700)):
+        flat = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
+        view = View(shape, flat.device, 5)
+        some = view.take(flat)
+        assert some.numel() == torch.Size(view.shape).numel() <= 1 << 19 and some.unique().numel() == some.numel()
+        rows = some.view(view.shape[0], -1)
+        assert bool((rows.diff(dim=1) == 1).all())
+        assert not torch.equal(some, View(shape, flat.device, 6).take(flat))
+    small = View((5, 7), torch.device("cpu"), 1)
+    assert small.shape == (5, 7) and small.take(torch.arange(35)).numel() == 35
