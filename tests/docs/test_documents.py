@@ -7,10 +7,12 @@ import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+HEADLINE = "max_autotune_no_cudagraphs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 #: The beginning of a path from the root of the repository, in code marks or in a command.
@@ -76,23 +78,61 @@ def summary() -> ModuleType:
     return module
 
 
-def test_the_summary_of_results_is_what_its_script_prints(summary: ModuleType) -> None:
-    page = (ROOT / "docs" / "results" / "README.md").read_text()
-    assert page == summary.put_in(page, summary.summary()), "python bench/results_summary.py --write"
+def test_tables_of_results_are_what_their_script_makes(summary: ModuleType) -> None:
+    """README.md's figures too: they come from the same rows and documents."""
+    for page in summary.PAGES:
+        assert page.read_text() == summary.made(page), f"{page}: python bench/results_summary.py --write"
+        assert summary.BEGIN in page.read_text() or summary.BLOCK.search(page.read_text()), f"{page} has no table"
 
 
-def test_the_readme_quotes_the_summary(summary: ModuleType) -> None:
-    """The table of gains in README.md: mean, median and copies of each set."""
-    import json
-    import statistics
+def campaign(order: int, *rows: dict[str, Any], baselines: str = "eager,max_autotune_no_cudagraphs") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A campaign's facts and rows; times as {name: ms}."""
+    facts = {"campaign": str(order), "order": order, "baselines": baselines.split(",")}
+    whole = {"device": "H100", "commit": "c", "outcome": "improved"}
+    return facts, [{**whole, **row, "times_ms": {k: {"median": v, "lo": None, "hi": None} for k, v in row.get("times_ms", {}).items()}} for row in rows]
 
-    readme = (ROOT / "README.md").read_text()
-    sets = {s["name"]: s for s in json.loads((ROOT / "docs" / "results" / "sets.json").read_text())["sets"]}
-    for name in ("large", "small", "small-in-a-row", "cpu"):
-        rows = list(summary.rows_of(sets[name], ROOT / "docs" / "results").values())
-        gains = [r.headline for r in rows if r.headline]
-        wanted = rf"\| {summary.geometric(gains):.2f}\b.* \| {statistics.median(gains):.2f} \| {sum(r.copies for r in rows)} \|"
-        assert re.search(wanted, readme), f"{name}: README.md has no row {wanted}"
+
+@pytest.mark.parametrize(
+    ("campaigns", "headline", "best"),
+    [
+        # The last run counts, also where an earlier one gained more, and also where it failed.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"times_ms": {"shipped": 1, HEADLINE: 3, "eager": 2.5}})], 3, 2.5),
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"outcome": "interrupted"})], 1, 1),
+        ([campaign(1, {"outcome": "refused"}), campaign(2, {"times_ms": {"shipped": 1, HEADLINE: 4}})], 4, 4),
+        # Nothing of ours ships: 1.00, whatever was found.
+        ([campaign(1, {"outcome": "no_improvement", "times_ms": {"shipped": 2, HEADLINE: 2, "eager": 9, "candidate": 1.5}})], 1, 1),
+        # A baseline that the gate refuses and that is faster than what ships lowers the figure.
+        ([campaign(1, {"times_ms": {"shipped": 7.3, "eager": 13.2, HEADLINE: 6.2}, "refused_baselines": [HEADLINE]})], 6.2 / 7.3, 6.2 / 7.3),
+        # CUDA graphs are one of all.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 20, "eager_cuda_graph": 6}})], 20, 6),
+        # Beside less than the headline's baseline a run lowers a figure, and never raises or makes one.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 7}}), campaign(2, {"times_ms": {"shipped": 1, "eager": 5}}, baselines="eager")], 5, 5),
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"times_ms": {"shipped": 1, "eager": 9}}, baselines="eager")], 4, 4),
+        ([campaign(1, {"times_ms": {"shipped": 1, "eager": 9}}, baselines="eager")], None, None),
+        ([campaign(1, {"gains": {HEADLINE: 2.5}})], 2.5, 2.5),
+    ],
+)
+def test_rows_count_by_the_rule_that_is_written_beside_them(summary: ModuleType, campaigns: list[Any], headline: float | None, best: float | None) -> None:
+    rows = summary.results_rows
+    read = [(facts, [rows.Measured(facts, {"task": "1/7_T", **row}) for row in given]) for facts, given in campaigns]
+    counts, elsewhere = rows.counted(read, 1)
+    if headline is None:
+        assert not counts and list(elsewhere) == [(1, 7)]
+        return
+    assert (counts[(1, 7)].headline, counts[(1, 7)].best) == pytest.approx((headline, best)) and not elsewhere
+
+
+def test_every_row_says_where_it_comes_from(summary: ModuleType) -> None:
+    fields = {"task", "device", "commit", "date", "budget", "outcome", "times_ms", "gains", "refused_baselines", "error_ratio", "note"}
+    seen = set()
+    for facts, rows in summary.results_rows.campaigns(ROOT / "docs" / "results" / "rows"):
+        assert {"title", "command", "baselines", "torch", "suite"} <= set(facts) and facts["order"] not in seen
+        seen.add(facts["order"])
+        for row in rows:
+            assert {"task", "device", "commit", "date", "budget", "outcome", "times_ms", "error_ratio"} <= set(row.doc) <= fields, row.doc
+            assert row.outcome in ("improved", *summary.results_rows.NOTHING), row.doc
+            assert row.outcome != "improved" or row.best is not None, row.doc
+            assert all(set(time) == {"median", "lo", "hi"} and time["median"] > 0 for time in row.doc["times_ms"].values()), row.doc
 
 
 def test_a_copy_of_the_baseline_counts_as_one(summary: ModuleType) -> None:
