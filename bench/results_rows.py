@@ -2,10 +2,15 @@
 
 A campaign is one file of JSON lines: its facts first, then one row a task that was run. docs/results/rows/README.md has the fields and
 the rule; `python bench/results_summary.py --write` puts what follows from them into the pages.
+
+    python bench/results_rows.py SUITE_OUT --campaign NAME --order N --title TEXT --commit HASH --date DAY --command TEXT
+
+makes the file of a campaign from the folder that `planish suite --out` wrote.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
@@ -18,12 +23,15 @@ HEADLINE = "max_autotune_no_cudagraphs"
 #: What a task is timed beside; `eager_cuda_graph` where eager's launches were recorded by hand.
 BASELINES = ("eager", "compile", HEADLINE, "max_autotune", "eager_cuda_graph")
 GRAPHS = ("max_autotune", "eager_cuda_graph")
+ROWS = Path(__file__).resolve().parents[1] / "docs" / "results" / "rows"
 #: Parts of a level that pages speak of, by the names of their tasks.
 SUBSETS = {
     1: {"convolutions": "conv", "without convolutions": "^(?!.*conv)"},
     2: {"chains of convolutions": "Conv", "chains of products": "^(?!.*Conv)"},
     3: {"recurrent networks": "LSTM|GRU|RNN", "without recurrent ones": "^(?!.*(LSTM|GRU|RNN))"},
 }
+#: Kinds of errors of a task that Planish declines, rather than fails on.
+REFUSED = ("random_ops", "not_exportable", "unsupported_op", "data_dependent")
 #: Outcomes that count as 1.00 whatever was timed: nothing of ours ships.
 NOTHING = ("no_improvement", "refused", "failed", "interrupted")
 Doc = dict[str, Any]
@@ -210,3 +218,62 @@ def campaign_table(found: list[tuple[Doc, list[Measured]]], name: str) -> str:
         cells += [number_text(r.doc.get("error_ratio"), 2), f"{r.doc['device']}, {r.doc['commit'] or '–'}", r.doc.get("note", "")]
         out.append("| " + " | ".join(cells) + " |")
     return "\n".join(out)
+
+
+def task_name(row: Doc) -> str:
+    """Level, problem and name, of a row of suite.json whose tasks lie in folders `level1`, …."""
+    found = re.fullmatch(r"(?:.*/)?level(\d+)/(\d+_.*)", str(row["task"]))
+    if found is None:
+        raise ValueError(f"{row['task']}: no task of a level")
+    return f"{found.group(1)}/{found.group(2)}"
+
+
+def row_of(row: Doc, result: Doc | None, commit: str, date: str, budget: str) -> Doc:
+    """A row of a campaign, of one of suite.json and of the result of its task, where there is one."""
+    result = result or {}
+    error = row.get("error") or {}
+    degenerate = (result.get("accuracy") or {}).get("degenerate") or []
+    # A task that is refused by kind, or as degenerate, is none that was tried and failed.
+    refused = bool(degenerate) or error.get("kind") in REFUSED
+    times = {name: {key: time.get(key) for key in ("median", "lo", "hi")} for name, time in (result.get("times_ms") or {}).items() if time.get("median")}
+    ratio = (result.get("accuracy") or {}).get("ratio")
+    out = {"task": task_name(row), "device": (result.get("device") or {}).get("name"), "commit": commit, "date": date, "budget": budget,
+           "outcome": "refused" if refused else row["outcome"], "times_ms": times}  # fmt: skip
+    if result.get("refused_baselines"):
+        out["refused_baselines"] = result["refused_baselines"]
+    out["error_ratio"] = None if ratio is None else float(ratio)
+    note = error.get("message") or row.get("reason")
+    return out | ({"note": note} if note else {})
+
+
+def make_campaign(folder: Path, facts: Doc, commit: str, date: str) -> list[Doc]:
+    """The lines of a campaign, from what a suite wrote."""
+    suite = json.loads((folder / "suite.json").read_text())
+    settings = suite["settings"]
+    budget = f"{settings['budget_seconds']:g}s"
+    head = {**facts, "baselines": settings["baselines"]}
+    lines = [head]
+    for row in suite["tasks"]:
+        path = folder / row["task"] / "result.json"
+        result = json.loads(path.read_text()) if path.exists() else None
+        lines.append(row_of(row, result, commit, date, budget))
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    for name in ("campaign", "title", "command", "commit", "date"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--order", type=int, required=True)
+    parser.add_argument("--torch", required=True)
+    parser.add_argument("--suite", default="KernelBench 423217d")
+    o = parser.parse_args()
+    facts = {"campaign": o.campaign, "order": o.order, "title": o.title, "command": o.command, "torch": o.torch, "suite": o.suite}
+    lines = make_campaign(o.folder, facts, o.commit, o.date)
+    (ROWS / f"{o.campaign}.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

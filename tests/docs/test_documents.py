@@ -153,3 +153,27 @@ def test_where_results_were_kept_the_lesser_gain_counts(summary: ModuleType) -> 
 
     doc = {"form": "program", "accuracy": {"ratio": 1}, "times_ms": {"max_autotune_no_cudagraphs": time(13, 13), "shipped": time(3.5, 10)}}
     assert summary.read_row("t", doc, "times_ms", "d.json").headline == pytest.approx(1.3)
+
+
+def test_a_campaign_is_made_of_what_a_suite_wrote(summary: ModuleType, tmp_path: Path) -> None:
+    """With the intervals of its results; refused tasks and failures are told apart."""
+    import json
+
+    time = {"median": 2.0, "lo": 1.9, "hi": 2.1, "runs": 9}
+    result = {"device": {"name": "NVIDIA H100"}, "times_ms": {"shipped": time | {"median": 1.0}, HEADLINE: time, "compile": {"error": {"kind": "x"}}},
+              "accuracy": {"ratio": 1.5, "degenerate": []}}  # fmt: skip
+    tasks = [
+        {"task": "level1/1_A", "outcome": "improved"},
+        {"task": "level2/66_B", "outcome": "failed", "error": {"kind": "random_ops", "message": "uses dropout"}},
+        {"task": "level3/7_C", "outcome": "failed", "error": {"kind": "device_lost", "message": "gone"}},
+    ]
+    (tmp_path / "suite.json").write_text(json.dumps({"settings": {"budget_seconds": 5.0, "baselines": ["eager", HEADLINE]}, "tasks": tasks}))
+    (tmp_path / "level1" / "1_A").mkdir(parents=True)
+    (tmp_path / "level1" / "1_A" / "result.json").write_text(json.dumps(result))
+    facts, first, second, third = summary.results_rows.make_campaign(tmp_path, {"campaign": "c", "order": 1}, "abc", "2026-11-27")
+    assert facts["baselines"] == ["eager", HEADLINE]
+    assert (first["task"], first["device"], first["commit"], first["budget"], first["error_ratio"]) == ("1/1_A", "NVIDIA H100", "abc", "5s", 1.5)
+    assert first["times_ms"] == {"shipped": {"median": 1.0, "lo": 1.9, "hi": 2.1}, HEADLINE: {"median": 2.0, "lo": 1.9, "hi": 2.1}}
+    assert (second["outcome"], second["note"]) == ("refused", "uses dropout") and third["outcome"] == "failed"
+    row = summary.results_rows.Measured(facts, first)
+    assert row.headline == 2 and summary.results_rows.time_text(row, HEADLINE) == "2.000 (1.900 to 2.100)"
