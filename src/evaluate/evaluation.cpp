@@ -50,6 +50,7 @@ Json errors_to_json(const OutputErrors& e) {
             {"gate_max", number_to_json(e.gate_max)},
             {"eager_fro", number_to_json(e.eager_fro)},
             {"eager_max", number_to_json(e.eager_max)}};
+  if (e.slope.has_value()) json["slope"] = *e.slope;
   if (e.worst.has_value()) {
     json["worst"] = {{"index", e.worst->index},
                      {"expected", number_to_json(e.worst->expected)},
@@ -68,6 +69,8 @@ Result<OutputErrors> read_output(const Json& json, ErrorKind error_kind, const s
   reader.number("gate_max", e.gate_max);
   reader.number("eager_fro", e.eager_fro);
   reader.number("eager_max", e.eager_max);
+  if (const Json* slope = reader.get("slope", Need::optional); slope != nullptr && slope->is_number())
+    e.slope = slope->get<double>();
   if (const Json* item = reader.object("worst", Need::optional); item != nullptr) {
     WorstElement worst;
     ObjectReader inner(*item, error_kind, where + ".worst");

@@ -397,6 +397,9 @@ def judge_output(
         what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
         return row, errors.problem, f"{errors.bad} elements are {what}, the first at {row['worst']['index']}"
     if not Pair(errors.fro, errors.max).within(limit):
+        slope = measure.slope(actual, out.ref)
+        if slope is not None:
+            row["slope"] = slope
         return row, "mismatch", _words(errors, limit, row)
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected
