@@ -24,9 +24,19 @@ using namespace session;
 
 namespace {
 
-std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
+/// What a proof on a task that trivial outputs would pass is called, whatever the outputs of this solution were.
+constexpr const char* degenerate_outcome = "degenerate";
+
+/// A verdict: what the evaluator found, and what is made of it here.
+struct Verdict {
+  VerifyReply reply;
+  std::string outcome;  ///< of the reply by name, or `degenerate`
+};
+
+std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const Verdict& verdict,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes,
                         const std::optional<SolutionTimes>& times, const std::map<std::string, double>& seconds) {
+  const VerifyReply& reply = verdict.reply;
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
@@ -36,7 +46,7 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
               {"solution", options.path},
               {"device", {{"target", opened.device.target}, {"name", opened.device.name}}},
               {"verified", reply.verified},
-              {"outcome", name(reply.outcome)},
+              {"outcome", verdict.outcome},
               {"message", reply.message},
               {"accuracy",
                {{"gate", accuracy.gate},
@@ -131,12 +141,12 @@ std::string memory_words(const std::vector<worker::MemoryCheck>& checks) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
+std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const Verdict& verdict,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
+  const VerifyReply& reply = verdict.reply;
   std::string out = fmt::format("{}: {} {} of {}\n", reply.verified ? "verified" : "NOT verified", options.path,
                                 reply.verified ? "does the work" : "does not do the work", opened.task_name);
-  if (!reply.message.empty())
-    out += fmt::format("  outcome      {}: {}\n", name(reply.outcome), indented(reply.message));
+  if (!reply.message.empty()) out += fmt::format("  outcome      {}: {}\n", verdict.outcome, indented(reply.message));
   const auto failed = std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok; });
   out += fmt::format("  cases        {} tried, {} failed\n", reply.cases.size(), failed);
   if (!reply.cases.empty()) {
@@ -156,7 +166,7 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
     break;  // the first says what is wrong; --json has all
   }
   for (const auto& [regime, reason] : reply.skipped) out += fmt::format("  skipped      {}: {}\n", regime, reason);
-  if (!reply.degenerate.empty()) {
+  if (reply.verified && !reply.degenerate.empty()) {
     out += fmt::format("  warning      {}\n", degenerate_words(reply.degenerate));
   }
   for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
@@ -181,13 +191,13 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   OpenReply opened;
   opened.task_name = task.stem().string();
   opened.device.target = options.target;
-  VerifyReply reply;
-  reply.outcome = Outcome::load_failed;
-  reply.message = "altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+  Verdict verdict{{}, std::string(name(Outcome::load_failed))};
+  verdict.reply.outcome = Outcome::load_failed;
+  verdict.reply.message = "altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
-                                 opened.task_name, indented(reply.message));
-  output.result(verify_json(opened, options, reply, none, {}, {}, {}), std::move(text));
+                                 opened.task_name, indented(verdict.reply.message));
+  output.result(verify_json(opened, options, verdict, none, {}, {}, {}), std::move(text));
   return exit_code::none_found;
 }
 
@@ -250,6 +260,14 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
                                        reply->program->calls - reply->program->ran, reply->program->calls)
                          : "fell back: the program was never run";
   }
+  Verdict verdict{{}, std::string(name(reply->outcome))};
+  // What trivial outputs would pass as well proves nothing of the solution.
+  const auto unproven = unproven_by(reply->degenerate, findings.mode == "program" || findings.mode == "baseline");
+  if (reply->verified && !unproven.empty()) {
+    reply->verified = false;
+    reply->message = degenerate_words(unproven);
+    verdict.outcome = degenerate_outcome;
+  }
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
     auto baselines = baselines_of(**evaluator, *opened, *modes, options.keep_times);
@@ -259,11 +277,12 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     spent("baselines");
   }
   (void)(*evaluator)->close(opened->session);
-  const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds),
-                verify_text(*opened, options, *reply, accuracy, findings.notes) +
+  verdict.reply = std::move(*reply);
+  const auto accuracy = summarise(options.accuracy, verdict.reply.cases);
+  output.result(verify_json(*opened, options, verdict, accuracy, findings.notes, times, seconds),
+                verify_text(*opened, options, verdict, accuracy, findings.notes) +
                     (times ? times_text(*times, opened->device) : ""));
-  return reply->verified ? exit_code::success : exit_code::none_found;
+  return verdict.reply.verified ? exit_code::success : exit_code::none_found;
 }
 
 }  // namespace planish::cli

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "evaluate/evaluation.h"
+#include "evaluate/gain.h"
 #include "program/checked.h"
 #include "worker/memory_report.h"
 #include "worker/note.h"
@@ -101,12 +102,20 @@ struct KernelBenchVerdict {
   std::string metadata;  ///< JSON text: the fields that its harness keeps
 };
 
+/// A module and the task's own, timed in turn: each in a guest of its own, by the same messages, on fresh contents.
+struct BesideTask {
+  std::vector<double> own_ms, original_ms;  ///< one a round: the median of a turn
+  Gain gain;                                ///< of the module over the task's own
+};
+
 /// What a verified module took in the process that verified it. It measured itself; `outside_ms` did not.
 struct ModuleTimes {
   double median_ms = 0, lo_ms = 0, hi_ms = 0;
   double host_us = 0;     ///< until a call returns
   double outside_ms = 0;  ///< of one of many calls in a row, by a clock in another process
   std::vector<double> samples_ms;
+  std::optional<BesideTask> beside;  ///< absent where the task's own could not be timed so
+  std::string not_beside;            ///< why, where it is absent
 };
 
 struct VerifyRequest {
@@ -174,6 +183,9 @@ struct ClaimTime {
   std::vector<double> samples_ms;
   double compile_seconds = 0;
   std::optional<Error> error;  ///< this one could not be made or timed; the others stand
+
+  MeasuredTime measured() const { return {median_ms, lo_ms, hi_ms}; }
+  MeasuredTime kept() const { return {kept_ms, kept_lo_ms, kept_hi_ms}; }
 };
 
 struct ClaimReply {

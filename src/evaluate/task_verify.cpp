@@ -130,6 +130,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   }
   // What is known to be PyTorch's own may use the shared caches of its compilers.
   PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));
+  if (request.time) begin_original();
   worker::Runner& runner = *process;
   worker::Oracle& oracle = own ? *second : *oracle_;
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
@@ -191,7 +192,8 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   if (!reply.verified || !request.time) return {};
   report_work("timing it");
-  return time_module(tested, reply);
+  PLANISH_CHECK(time_module(tested, reply));
+  return time_in_turn(tested, reply);
 }
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,
