@@ -38,13 +38,23 @@ def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return constructor_arguments(getattr(module, "get_init_inputs", list)())
 
 
+def _in_modes_of(model: nn.Module, other: nn.Module) -> nn.Module:
+    """`other`, training or not as the model is, and its parts as the model's of the same names: a task may hold some in another mode."""
+    other.train(model.training)
+    twins = dict(model.named_modules())
+    for name, child in other.named_modules():
+        if name in twins:
+            child.training = twins[name].training
+    return other
+
+
 def load_model(path: Path, task: LoadedTask) -> nn.Module:
     """A new-style model for the task, on the CPU: from a shipped folder (given the live module where there is one), or from a .py
     with a class ModelNew or, without one, a function (function.py); the task's own where the path is the task's, which is what others are
     timed beside. Raises PlanishError(load_failed) with what the foreign code raised."""
     try:
         if path.resolve() == task.path.resolve():
-            return task.rebuild().train(task.model.training)
+            return _in_modes_of(task.model, task.rebuild())
         if path.is_dir():
             if not (path / "reference.py").exists():
                 return load(path, task.rebuild())
@@ -63,11 +73,7 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
         model: nn.Module = made(*args, **kwargs)
         if not isinstance(model, nn.Module):
             raise PlanishError("load_failed", f"{path}: ModelNew makes a {type(model).__name__}, not a torch.nn.Module", "derive it from nn.Module")
-        model.train(task.model.training)
-        for name, child in model.named_modules():  # a task may hold parts in another mode than the whole
-            twin = dict(task.model.named_modules()).get(name)
-            child.training = child.training if twin is None else twin.training
-        return model
+        return _in_modes_of(task.model, model)
     except PlanishError:
         raise
     except (Exception, SystemExit) as error:
