@@ -247,7 +247,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   request.seeds = options.seeds;
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
-  request.time = options.time;
+  request.time = request.beside = options.time;
   request.memory_check = !options.no_memory_check;
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());

@@ -127,6 +127,7 @@ struct VerifyRequest {
   std::string kernelbench;
   bool own_code = false;       ///< a folder known to hold none but ours: it may use the shared compiler caches
   bool time = false;           ///< also time what was verified; what cheats the clock is not verified
+  bool beside = false;         ///< with `time`: in turn with the task's own as well, which a gain is told of
   std::string level = "full";  ///< screen: the task's own data alone
   /// On a GPU: also ask compute-sanitizer about what was verified. What it finds refuses it.
   bool memory_check = false;

@@ -152,9 +152,11 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},          {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
-              {"own_code", r.own_code},        {"time", r.time}, {"level", r.level}, {"trial", r.trial},
-              {"memory_check", r.memory_check}};
+  return Json{{"session", r.session},   {"path", r.path},
+              {"seeds", r.seeds},       {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code}, {"time", r.time},
+              {"beside", r.beside},     {"level", r.level},
+              {"trial", r.trial},       {"memory_check", r.memory_check}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -165,6 +167,7 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("kernelbench", r.kernelbench, Need::optional);
   reader.boolean("own_code", r.own_code, Need::optional);
   reader.boolean("time", r.time, Need::optional);
+  reader.boolean("beside", r.beside, Need::optional);
   reader.text("level", r.level, Need::optional);
   reader.boolean("trial", r.trial, Need::optional);
   reader.boolean("memory_check", r.memory_check, Need::optional);

@@ -89,7 +89,6 @@ class TaskEvaluator::Claiming {
   void make_room() {
     if (task_.oracle_.has_value() && task_.oracle_->alive()) task_.drop_data(nullptr);
     device().runners.discard(worker::Runner::Kind::torch);
-    task_.original_.reset();
   }
 
   /// From here on. Once is enough.

@@ -86,10 +86,9 @@ class TaskEvaluator {
   class Claiming;
   class ModuleTiming;
   class InTurn;
-  /// The task's own module in a guest that has run nothing else: what solutions are timed beside.
-  struct Original {
-    worker::Runner runner;
-    std::int64_t handle = -1;  ///< below 0 until it is loaded
+  /// Two guests that have run nothing yet, for a module and the task's own.
+  struct Guests {
+    worker::Runner own, original;
   };
   /// A module in the process that runs it, on a data set that it was verified on.
   struct ModuleUnderTest {
@@ -190,9 +189,9 @@ class TaskEvaluator {
   /// Times it by two clocks and checks what the timed calls wrote; what cheats is no longer verified.
   Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);
   /// Times what time_module() let through beside the task's own, in turn; where that fails the reply says why.
-  Status time_in_turn(const ModuleUnderTest& tested, VerifyReply& reply);
-  /// Starts the guest for the task's own, where there is none: it imports PyTorch while something else is done.
-  void begin_original();
+  Status time_in_turn(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply);
+  /// Starts the guests for that, where there are none: they import PyTorch while something else is done.
+  void begin_guests(bool own_code);
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
                                                         std::optional<worker::Runner>& runner);
@@ -217,7 +216,7 @@ class TaskEvaluator {
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
   std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
-  std::optional<Original> original_;          ///< that an earlier solution was timed beside
+  std::optional<Guests> guests_;              ///< for the solution that is being proved
   bool touched_ = false;                      ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;

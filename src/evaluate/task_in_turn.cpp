@@ -14,8 +14,9 @@
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
-// A verified module beside the task's own, each in a guest of its own, in turn. What a machine does meanwhile falls on
-// both, and the ratios of the rounds say how much that was.
+// A verified module beside the task's own, in turn. What a machine does meanwhile falls on both, and the ratios of the
+// rounds say how much that was. Both guests are new: one that has run a proof has memory at hand that another has to
+// ask for, and takes twice as long for small results, or half.
 namespace planish {
 namespace {
 
@@ -27,8 +28,13 @@ constexpr double turn_seconds = 0.1, all_seconds = 10;
 
 class TaskEvaluator::InTurn {
  public:
-  InTurn(TaskEvaluator& task, const ModuleUnderTest& tested, VerifyReply& reply)
-      : task_(task), tested_(tested), reply_(reply), on_host_(backend::named(task.device_->facts.target).on_host) {
+  InTurn(TaskEvaluator& task, const ModuleUnderTest& tested, Guests guests, VerifyReply& reply)
+      : task_(task),
+        tested_(tested),
+        reply_(reply),
+        on_host_(backend::named(task.device_->facts.target).on_host),
+        own_{std::move(guests.own), -1},
+        original_{std::move(guests.original), -1} {
     request_.data = {tested.data.name};
     request_.flush_bytes = on_host_ ? 0 : 2 * task.device_->facts.l2_bytes;
     request_.min_runs = 1;
@@ -37,10 +43,13 @@ class TaskEvaluator::InTurn {
     request_.max_seconds = turn_seconds;
   }
 
-  Status run() {
-    PLANISH_TRY(const bool ready, load_original());
+  Status run(const std::string& path) {
+    PLANISH_TRY(bool ready, load(original_, task_.request_.task));
     if (!ready) return {};
-    const Unbind unbind(task_.original_->runner, tested_.data.name, limits().load);
+    PLANISH_TRY(ready, load(own_, path));
+    if (!ready) return {};
+    const Unbind unbind(own_.runner, tested_.data.name, limits().load);
+    const Unbind unbind_original(original_.runner, tested_.data.name, limits().load);
     {
       PLANISH_TRY(auto machine, task_.device_->turn.measure(task_.reply_.task_name, limits().lock));
       std::unique_lock<std::shared_mutex> still;
@@ -53,11 +62,15 @@ class TaskEvaluator::InTurn {
   }
 
  private:
+  struct Side {
+    worker::Runner runner;
+    std::int64_t handle = -1;
+  };
+
   const Limits& limits() const { return task_.limits_; }
 
-  /// Where the task's own cannot be timed nothing is said against the module, and no gain of it.
+  /// Where the two cannot be timed so nothing is said against the module, and no gain of it.
   bool without(std::string why) {
-    task_.original_.reset();
     reply_.times->not_beside = std::move(why);
     return false;
   }
@@ -75,20 +88,13 @@ class TaskEvaluator::InTurn {
     return false;
   }
 
-  Result<bool> load_original() {
-    task_.begin_original();
-    if (!task_.original_.has_value()) return without("no process could be started for it");
-    Original& original = *task_.original_;
-    if (original.handle < 0) {
-      const auto greeted = task_.off_device([&] { return original.runner.hello(task_.device_->facts.target); });
-      if (!greeted.has_value()) return without(greeted.error());
-      const auto loaded =
-          original.runner.load_module(task_.request_.task, task_.request_.task, tested_.graph, limits().open);
-      if (!loaded.has_value()) return without(loaded.error());
-      original.handle = loaded->handle;
-    }
-    const auto bound =
-        original.runner.bind(original.handle, tested_.data.name, module_bindings(tested_.data), limits().load);
+  Result<bool> load(Side& side, const std::string& path) {
+    const auto greeted = task_.off_device([&] { return side.runner.hello(task_.device_->facts.target); });
+    if (!greeted.has_value()) return without(greeted.error());
+    const auto loaded = side.runner.load_module(path, task_.request_.task, tested_.graph, limits().open);
+    if (!loaded.has_value()) return without(loaded.error());
+    side.handle = loaded->handle;
+    const auto bound = side.runner.bind(side.handle, tested_.data.name, module_bindings(tested_.data), limits().load);
     if (!bound.has_value()) return without(bound.error());
     return true;
   }
@@ -104,21 +110,24 @@ class TaskEvaluator::InTurn {
   /// Milliseconds of a call, as both sides are asked for them. False where that side is through.
   Result<bool> turn(bool own, double& ms) {
     PLANISH_CHECK(renew());
-    worker::Runner& runner = own ? tested_.runner : task_.original_->runner;
-    const std::int64_t handle = own ? tested_.handle : task_.original_->handle;
-    const auto timed = runner.time(handle, request_, turn_seconds + limits().run * 4);
+    Side& side = own ? own_ : original_;
+    const auto timed = side.runner.time(side.handle, request_, turn_seconds + limits().run * 4);
     if (timed.has_value()) {
       ms = timed->median_ms;
       return true;
     }
     if (!own) return without(timed.error());
     if (timed.error().kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(timed.error());
-    return refuse(outcome_of_runner(timed.error(), runner.fault()), "while it was timed: " + timed.error().message);
+    return refuse(outcome_of_runner(timed.error(), side.runner.fault()),
+                  "while it was timed: " + timed.error().message);
   }
 
   Result<bool> rounds() {
     double warm = 0;
     PLANISH_TRY(bool goes_on, turn(false, warm));
+    if (goes_on) {
+      PLANISH_TRY(goes_on, turn(true, warm));
+    }
     const TimePoint start = real_clock().now();
     for (int n = 0; goes_on && n < most_rounds && (n < least_rounds || seconds_since(start) < all_seconds); ++n) {
       Round round;
@@ -164,19 +173,25 @@ class TaskEvaluator::InTurn {
   VerifyReply& reply_;
   const bool on_host_;
   worker::TimeRequest request_;
+  Side own_, original_;
   std::vector<Round> rounds_;
 };
 
-void TaskEvaluator::begin_original() {
-  if (original_.has_value() && original_->runner.running()) return;
-  original_.reset();
-  if (auto runner = device_->runners.fresh_torch(); runner.has_value()) original_ = Original{std::move(*runner), -1};
+void TaskEvaluator::begin_guests(bool own_code) {
+  guests_.reset();
+  auto own = device_->runners.fresh_torch(own_code);
+  auto original = device_->runners.fresh_torch();
+  if (own.has_value() && original.has_value()) guests_ = Guests{std::move(*own), std::move(*original)};
 }
 
-Status TaskEvaluator::time_in_turn(const ModuleUnderTest& tested, VerifyReply& reply) {
-  if (!reply.verified || !reply.times.has_value()) return {};
+Status TaskEvaluator::time_in_turn(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply) {
+  if (!reply.verified || !reply.times.has_value() || !request.beside) return {};
+  if (!guests_.has_value()) {
+    reply.times->not_beside = "no processes could be started for it";
+    return {};
+  }
   report_work("timing it beside the task's own, in turn");
-  return InTurn(*this, tested, reply).run();
+  return InTurn(*this, tested, *std::exchange(guests_, std::nullopt), reply).run(request.path);
 }
 
 }  // namespace planish

@@ -290,9 +290,7 @@ void TaskEvaluator::drop_data(const Region* kept) {
 
 void TaskEvaluator::let_go() {
   const auto lock = take_stage();
-  if (!lock.has_value()) return;
-  original_.reset();
-  if (oracle_.has_value() && oracle_->alive()) drop_data(nullptr);
+  if (lock.has_value() && oracle_.has_value() && oracle_->alive()) drop_data(nullptr);
 }
 
 std::size_t TaskEvaluator::timed_sets(const Region& region) const {

@@ -69,7 +69,9 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   PLANISH_TRY(const auto lock, take_stage());
   std::optional<worker::Runner> runner;
   VerifyReply reply;
-  PLANISH_CHECK(prove(request, runner, reply));
+  const Status proved = prove(request, runner, reply);
+  guests_.reset();
+  PLANISH_CHECK(proved);
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
   if (!request.kernelbench.empty()) reply.kernelbench = kernelbench_verdict(request, runner);
   return reply;
@@ -130,7 +132,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   }
   // What is known to be PyTorch's own may use the shared caches of its compilers.
   PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));
-  if (request.time) begin_original();
+  if (request.time && request.beside) begin_guests(request.own_code);
   worker::Runner& runner = *process;
   worker::Oracle& oracle = own ? *second : *oracle_;
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
@@ -193,7 +195,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   if (!reply.verified || !request.time) return {};
   report_work("timing it");
   PLANISH_CHECK(time_module(tested, reply));
-  return time_in_turn(tested, reply);
+  return time_in_turn(tested, request, reply);
 }
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,

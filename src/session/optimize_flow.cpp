@@ -552,7 +552,7 @@ class Flow {
     request.session = opened_.session;
     request.path = shipped_.folder.string();
     request.own_code = !shipped_.baseline.empty();
-    request.time = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
+    request.time = request.beside = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
     request.memory_check = request_.memory_check && shipped_.baseline.empty();
     return world_.evaluator.verify(request);
   }

@@ -174,7 +174,7 @@ Status try_solution(EvaluatorApi& evaluator, const OpenReply& opened, const Plan
   ask.path = request.file.string();
   ask.seeds = request.quick ? 1 : full_seeds;
   ask.level = request.quick ? "screen" : "full";
-  ask.time = ask.trial = true;
+  ask.time = ask.beside = ask.trial = true;
   PLANISH_TRY(auto reply, evaluator.verify(ask));
   out.degenerate = reply.degenerate;
   out.notes = reply.notes;
