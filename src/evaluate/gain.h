@@ -30,7 +30,7 @@ struct Gain {
 constexpr double noisy_share = 0.5;
 
 /// Two processes that run the same module differ by so much: memory lies elsewhere, threads start elsewhere
-/// (docs/decisions/0120-noise-is-no-result.md has what was measured).
+/// (docs/decisions/0120-noise-is-no-result.md says what is known of it).
 constexpr double between_processes = 0.1;
 
 /// `baseline` over `own`, both timed in turn by one process. The interval is the widest that theirs allow. Nothing
