@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The summary tables of docs/results/README.md, from the result documents beside it, so that they cannot drift.
+"""The tables of results in the pages, from the documents and rows beside them, so that they cannot drift.
 
-    python bench/results_summary.py            # prints them
-    python bench/results_summary.py --write    # puts them into docs/results/README.md
+    python bench/results_summary.py            # prints the summary of docs/results/README.md
+    python bench/results_summary.py --write    # puts all tables into their pages
 
-Sets, their tasks and their documents are named in docs/results/sets.json. Gains are against max-autotune-no-cudagraphs (the headline),
-and against the best baseline that was timed. A task whose best baseline is what ships counts as 1.00 and is counted as a copy.
+Sets, their tasks and their documents are named in docs/results/sets.json; KernelBench's are rows in docs/results/rows (results_rows.py).
+Gains are against max-autotune-no-cudagraphs (the headline), and against the best baseline that was timed. A task whose best baseline is
+what ships counts as 1.00 and is counted as a copy. A page has each table between two comments, of which the first names what it is.
 """
 
 from __future__ import annotations
@@ -13,12 +14,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import results_rows
+from results_rows import geometric
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
 BEGIN, END = "<!-- summary: made by bench/results_summary.py --write -->", "<!-- end of summary -->"
 MODES = ("eager", "compile", "max_autotune_no_cudagraphs", "max_autotune")
 HEADLINE = "max_autotune_no_cudagraphs"
@@ -88,10 +96,6 @@ def rows_of(task_set: Doc, results: Path) -> dict[str, Row]:
     return found
 
 
-def geometric(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def means(title: str, rows: list[Row]) -> str:
     def cell(values: list[float | None]) -> str:
         there = [v for v in values if v]
@@ -156,6 +160,62 @@ def put_in(text: str, block: str) -> str:
     return f"{before}{BEGIN}\n\n{block}\n{END}{after}"
 
 
+#: Levels of KernelBench and how many tasks they have.
+LEVELS = {1: 100, 2: 100, 3: 50}
+PAGES = (ROOT / "README.md", RESULTS / "README.md", RESULTS / "rows" / "README.md", RESULTS / "kernelbench-h200.md", RESULTS / "networks.md")
+BLOCK = re.compile(r"<!-- table (\S+) (\S+): made by bench/results_summary.py --write -->\n.*?<!-- end of table -->", re.DOTALL)
+
+
+def readme_table(results: Path = RESULTS) -> str:
+    """What gains, by sets: one row each."""
+    out = ["| set of tasks | mean | median | mean over the best of all | nothing gained |", "|---|---|---|---|---|"]
+    sets = {s["name"]: s for s in json.loads((results / "sets.json").read_text())["sets"]}
+
+    def line(title: str, headline: list[float], best: list[float], nothing: str) -> None:
+        out.append(f"| {title} | {geometric(headline):.2f} | {statistics.median(headline):.2f} | {geometric(best):.2f} | {nothing} |")
+
+    def of_set(name: str, title: str) -> None:
+        rows = list(rows_of(sets[name], results).values())
+        line(title.format(len(rows)), [r.headline for r in rows if r.headline], [r.best for r in rows if r.best], str(sum(r.copies for r in rows)))
+
+    of_set("large", "{} large ones (1 to 17 GB a call), H200")
+    of_set("small", "{} small ones, H200, single calls")
+    of_set("small-in-a-row", "the same, calls in a row")
+    found = results_rows.campaigns(results / "rows")
+    for level, size in LEVELS.items():
+        counts = list(results_rows.counted(found, level)[0].values())
+        lost = sum(c.row.outcome in ("refused", "failed", "interrupted") for c in counts)
+        cards = " and ".join(sorted({c.row.doc["device"] for c in counts}))
+        nothing = sum(c.headline < 1.005 for c in counts)
+        line(f"{len(counts)} of the {size} of level {level} of KernelBench, {cards} ([rows](docs/results/rows/README.md))", [c.headline for c in counts],
+             [c.best for c in counts], f"{nothing}, {lost} of them refused or cut off" if lost else str(nothing))  # fmt: skip
+    of_set("cpu", "{} on two CPU cores, results dropped at once")
+    return "\n".join(out)
+
+
+def block(kind: str, name: str) -> str:
+    """A table by its kind and name."""
+    if (kind, name) == ("gains", "by-sets"):
+        return readme_table()
+    found = results_rows.campaigns(RESULTS / "rows")
+    if kind == "level":
+        return results_rows.set_summary(found, int(name), LEVELS[int(name)])
+    if kind == "campaign":
+        return results_rows.campaign_table(found, name)
+    raise ValueError(f"there is no table {kind} {name}")
+
+
+def made(path: Path) -> str:
+    """The text of a page with its tables as they are made now."""
+
+    def table(match: re.Match[str]) -> str:
+        first = match.group(0).partition("\n")[0]
+        return f"{first}\n\n{block(match.group(1), match.group(2))}\n\n<!-- end of table -->"
+
+    text = BLOCK.sub(table, path.read_text())
+    return put_in(text, summary()) if BEGIN in text else text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
@@ -163,8 +223,8 @@ def main() -> int:
     if not options.write:
         print(summary())
         return 0
-    page = RESULTS / "README.md"
-    page.write_text(put_in(page.read_text(), summary()))
+    for path in PAGES:
+        path.write_text(made(path))
     return 0
 
 

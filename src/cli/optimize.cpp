@@ -106,7 +106,9 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape,
 }
 
 int exit_code_of(const ResultDocument& result) {
-  if (result.outcome == "improved" || result.outcome == "searched") return exit_code::success;
+  // A search that ends with itself has a reason only where it found nothing.
+  if (result.outcome == "improved" || (result.outcome == "searched" && result.reason.empty()))
+    return exit_code::success;
   return result.outcome == "interrupted" ? exit_code::interrupted : exit_code::none_found;
 }
 

@@ -17,6 +17,7 @@
 #include "cli/options.h"
 #include "coder/source_text.h"
 #include "evaluate/codec.h"
+#include "evaluate/gain_json.h"
 #include "evaluate/json.h"
 #include "judge/verdict.h"
 #include "session/candidate.h"
@@ -39,10 +40,15 @@ struct Kept {
   std::vector<store::EvaluationRecord> evaluations;
   std::vector<store::TurnRecord> turns;
   std::map<std::string, std::string> descriptions;  ///< of regions; empty where the run kept no graph
-  std::map<std::string, double> pytorch_ms;         ///< of regions, by PyTorch's operators, where they were timed
+  std::map<std::string, MeasuredTime> pytorch;      ///< of regions, by PyTorch's operators, where they were timed
+  std::optional<Gain> claim;                        ///< of what the run shipped, over eager
   codegen::Device device;
   Json task;
 };
+
+MeasuredTime time_of(const BenchReport& bench) {
+  return {bench.median_ms, bench.lo_ms, bench.hi_ms};
+}
 
 /// Whether a record's program has kernels: the proposals of a search, and what was composed of them.
 bool has_kernels(const store::Store& store, const store::EvaluationRecord& record) {
@@ -50,6 +56,35 @@ bool has_kernels(const store::Store& store, const store::EvaluationRecord& recor
   const auto text = store.get(record.program);
   const auto program = text ? program::parse(*text) : std::unexpected(text.error());
   return program && !program->kernels.empty();
+}
+
+/// What the run claims over eager; nothing where it claims nothing.
+std::optional<Gain> claim_of(const Json& result) {
+  if (!result.is_object() || result.value("outcome", Json()) != "improved") return std::nullopt;
+  if (const Json gains = result.value("gains", Json::object()); gains.contains("eager"))
+    return gain_from_json(gains["eager"]);
+  // A result of before gains stood in it.
+  const auto time = [times = result.value("times_ms", Json::object())](const char* name) {
+    const Json one = times.value(name, Json::object());
+    const auto number = [&one](const char* field) {
+      const Json value = one.value(field, Json());
+      return value.is_number() ? value.get<double>() : 0.0;
+    };
+    return MeasuredTime{number("median"), number("lo"), number("hi")};
+  };
+  return gain_of(time("eager"), time("shipped"));
+}
+
+/// A part takes PyTorch no longer than the whole does: timed alone and once, it may seem to.
+void bound_by_whole(const Json& result, Kept& kept) {
+  const Json eager = result.is_object() ? result.value("times_ms", Json::object()).value("eager", Json()) : Json();
+  if (!eager.is_object() || !eager.value("median", Json()).is_number()) return;
+  for (auto& [id, time] : kept.pytorch) {
+    const auto region = std::ranges::find(kept.regions, id, &store::RegionRecord::id);
+    const int count = region == kept.regions.end() ? 1 : std::max(1, region->count);
+    const double most = eager["median"].get<double>() / count;
+    if (time.median_ms > most) time = {most, std::min(time.lo_ms, most), most};
+  }
 }
 
 /// The task's text, where its file is still the one that the run read.
@@ -79,18 +114,27 @@ Result<Kept> read_run(const store::Store& store, const std::string& id) {
   PLANISH_TRY(out.evaluations, store.evaluations(out.run.id, true));
   PLANISH_TRY(out.turns, store.turns(out.run.id));
   out.descriptions = descriptions_of(store, out.run);
-  for (const auto& region : out.regions) {
-    if (region.fallback_ms > 0) out.pytorch_ms[region.id] = region.fallback_ms;
-  }
   for (const auto& record : out.evaluations) {
-    if (record.outcome == "ok" && record.median_ms > 0 && !has_kernels(store, record))
-      out.pytorch_ms.try_emplace(record.region, record.median_ms);
+    if (record.outcome != "ok" || record.median_ms <= 0 || has_kernels(store, record)) continue;
+    const auto candidate = read_candidate(store, record);
+    if (!candidate || !candidate->evaluation.bench) continue;
+    out.pytorch.try_emplace(record.region, time_of(*candidate->evaluation.bench));
+  }
+  for (const auto& region : out.regions) {
+    if (region.fallback_ms <= 0) continue;
+    MeasuredTime& time = out.pytorch[region.id];
+    if (time.median_ms <= 0 || region.fallback_ms < time.lo_ms)
+      time = {region.fallback_ms, region.fallback_ms, region.fallback_ms};
   }
   std::string result;
   if (!out.run.result.empty()) {
     if (auto bytes = store.get(out.run.result)) result = std::move(*bytes);
   }
   out.device = device_of_run(out.run, result);
+  if (const auto json = parse_json(result.empty() ? "null" : result, "store_corrupt", "the run's result")) {
+    out.claim = claim_of(*json);
+    bound_by_whole(*json, out);
+  }
   out.task = {{"name", out.run.task},
               {"sha256", out.run.task_sha256},
               {"source", task_source(out.run)},
@@ -104,8 +148,8 @@ Json region_json(const Kept& kept, const std::string& id) {
   Json out = {{"id", id}, {"description", nullptr}, {"pytorch_ms", nullptr}, {"bound_ms", nullptr}};
   if (const auto found = kept.descriptions.find(id); found != kept.descriptions.end())
     out["description"] = found->second;
-  if (const auto found = kept.pytorch_ms.find(id); found != kept.pytorch_ms.end())
-    out["pytorch_ms"] = number_to_json(found->second);
+  if (const auto found = kept.pytorch.find(id); found != kept.pytorch.end())
+    out["pytorch_ms"] = number_to_json(found->second.median_ms);
   const auto region = std::ranges::find(kept.regions, id, &store::RegionRecord::id);
   if (region == kept.regions.end()) return out;
   out["key"] = region->key;
@@ -114,13 +158,30 @@ Json region_json(const Kept& kept, const std::string& id) {
   return out;
 }
 
-/// PyTorch's time over the candidate's where it is right; 0 where it is not; null where nothing can be said of it.
-Json reward_of(const store::EvaluationRecord& record, const Json& region) {
+/// Whether a region is all that the task does: what is gained there is what the run claims.
+bool is_whole(const Kept& kept, const std::string& id) {
+  const bool only = std::ranges::all_of(kept.regions, [&](const store::RegionRecord& region) {
+    return region.id == whole_region || (region.id == id && region.count == 1);
+  });
+  return id == whole_region || only;
+}
+
+/// Over PyTorch's operators, as the search timed both. Nothing where one of them has no time.
+std::optional<Gain> gain_of_attempt(const Kept& kept, const StoredCandidate& candidate) {
+  const auto pytorch = kept.pytorch.find(candidate.record.region);
+  if (pytorch == kept.pytorch.end() || !candidate.evaluation.bench) return std::nullopt;
+  return gain_of(pytorch->second, time_of(*candidate.evaluation.bench));
+}
+
+/// The gain as far as it is one, and where the run claims something of the same work, no more than that; 0 where the
+/// candidate is not right; null where nothing can be said of it.
+Json reward_of(const Kept& kept, const store::EvaluationRecord& record, const std::optional<Gain>& gain) {
   if (record.outcome == "duplicate" || record.outcome == "infrastructure" || record.outcome == "given_up")
     return nullptr;
   if (record.outcome != "ok") return 0;
-  if (record.median_ms <= 0 || !region["pytorch_ms"].is_number()) return nullptr;
-  return region["pytorch_ms"].get<double>() / record.median_ms;
+  if (!gain) return nullptr;
+  const double claimed = gain->claimed();
+  return kept.claim && is_whole(kept, record.region) ? std::min(claimed, kept.claim->claimed()) : claimed;
 }
 
 /// What kind of proposal a text stands for (store: column `genome`).
@@ -130,11 +191,11 @@ const char* form_of(const std::string& proposal) {
   return proposal.starts_with("patch ") ? "patch" : "genome";
 }
 
-Result<Json> attempt_json(const store::Store& store, const Kept& kept, const store::EvaluationRecord& record,
-                          const Json& region) {
+Result<Json> attempt_json(const store::Store& store, const Kept& kept, const store::EvaluationRecord& record) {
   PLANISH_TRY(const auto candidate, read_candidate(store, record));
   const auto verdict = judge_candidate(candidate, genes_of(kept.regions, kept.evaluations, record.region), kept.device);
   const auto source = source_of(candidate);
+  const auto gain = gain_of_attempt(kept, candidate);
   Json out = {{"program", record.program},
               {"parent", record.parent.empty() ? Json() : Json(record.parent)},
               {"proposer", record.proposer},
@@ -147,7 +208,8 @@ Result<Json> attempt_json(const store::Store& store, const Kept& kept, const sto
               {"message", candidate.evaluation.message},
               {"median_ms", record.median_ms > 0 ? number_to_json(record.median_ms) : Json()},
               {"at_seconds", number_to_json(record.at_seconds)},
-              {"reward", reward_of(record, region)},
+              {"gain", gain ? gain_to_json(*gain) : Json()},
+              {"reward", reward_of(kept, record, gain)},
               {"source", source ? Json(*source) : Json()}};
   PLANISH_TRY(out["verdict"], parse_json(judge::to_json(verdict), "internal", "verdict"));
   return out;
@@ -155,21 +217,11 @@ Result<Json> attempt_json(const store::Store& store, const Kept& kept, const sto
 
 /// A coder's proposal that could not be built.
 Json unbuilt_json(const store::TurnRecord& turn) {
-  return {{"program", nullptr},
-          {"parent", nullptr},
-          {"proposer", turn.seat},
-          {"form", form_of(turn.proposal)},
-          {"proposal", turn.proposal},
-          {"asked", turn.asked},
-          {"level", nullptr},
-          {"tier", nullptr},
-          {"outcome", "not_built"},
-          {"message", turn.error},
-          {"median_ms", nullptr},
-          {"at_seconds", nullptr},
-          {"reward", 0},
-          {"source", nullptr},
-          {"verdict", nullptr}};
+  return {
+      {"program", nullptr},        {"parent", nullptr},     {"proposer", turn.seat}, {"form", form_of(turn.proposal)},
+      {"proposal", turn.proposal}, {"asked", turn.asked},   {"level", nullptr},      {"tier", nullptr},
+      {"outcome", "not_built"},    {"message", turn.error}, {"median_ms", nullptr},  {"at_seconds", nullptr},
+      {"gain", nullptr},           {"reward", 0},           {"source", nullptr},     {"verdict", nullptr}};
 }
 
 /// One line a region that anything was tried for.
@@ -189,7 +241,7 @@ Result<std::string> trajectory_lines(const store::Store& store, const Kept& kept
   };
   for (const auto& record : kept.evaluations) {
     Json& line = line_of(record.region);
-    PLANISH_TRY(auto attempt, attempt_json(store, kept, record, line["region"]));
+    PLANISH_TRY(auto attempt, attempt_json(store, kept, record));
     line["attempts"].push_back(std::move(attempt));
   }
   // Behind the others: nothing was measured of them; `asked` says when.
@@ -203,7 +255,8 @@ Result<std::string> trajectory_lines(const store::Store& store, const Kept& kept
   return out;
 }
 
-/// One line a region that has a right kernel: what PyTorch does there, and the fastest kernel that is right.
+/// One line a region that has a right kernel: what PyTorch does there, and the fastest kernel that is right. A speed-up
+/// is the run's claim, and stands at what is all of the task; of a part there is what the search timed, and no claim.
 Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
   std::map<std::string, const store::EvaluationRecord*> best;
   for (const auto& record : kept.evaluations) {
@@ -216,7 +269,7 @@ Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
   std::string out;
   for (const auto& [id, record] : best) {
     const Json region = region_json(kept, id);
-    PLANISH_TRY(const auto attempt, attempt_json(store, kept, *record, region));
+    PLANISH_TRY(const auto attempt, attempt_json(store, kept, *record));
     if (attempt["source"].is_null()) continue;
     out += dump_json({{"schema", "planish.pair/1"},
                       {"run", kept.run.id},
@@ -227,7 +280,9 @@ Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
                       {"program", record->program},
                       {"level", record->level},
                       {"median_ms", attempt["median_ms"]},
-                      {"speedup", attempt["reward"]}}) +
+                      {"search_gain", attempt["gain"]},
+                      {"claim", kept.claim ? gain_to_json(*kept.claim) : Json()},
+                      {"speedup", kept.claim && is_whole(kept, id) ? Json(kept.claim->claimed()) : Json()}}) +
            "\n";
   }
   return out;

@@ -253,7 +253,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   request.seeds = options.seeds;
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
-  request.time = options.time;
+  request.time = request.beside = options.time;
   request.memory_check = !options.no_memory_check;
   request.finite_only = options.finite_only;
   auto reply = (*evaluator)->verify(request);
@@ -267,10 +267,12 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
                                        reply->program->calls - reply->program->ran, reply->program->calls)
                          : "fell back: the program was never run";
   }
-  if (reply->verified && !reply->degenerate.empty()) {
+  // What trivial outputs would pass as well proves nothing of the solution.
+  const auto unproven = unproven_by(reply->degenerate, findings.mode == "program" || findings.mode == "baseline");
+  if (reply->verified && !unproven.empty()) {
     reply->verified = false;
     reply->outcome = Outcome::degenerate;
-    reply->message = degenerate_words(reply->degenerate);
+    reply->message = degenerate_words(unproven);
   }
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {

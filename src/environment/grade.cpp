@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "evaluate/gain_json.h"
 
 namespace planish::environment {
 namespace {
@@ -16,11 +17,13 @@ std::string text_of(const Json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::optional<double> positive(const Json& object, const char* field) {
-  const auto found = object.find(field);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+/// The gain of what is correct, as it may be claimed, and its interval.
+void take_gain(const Json& json, Grade& out) {
+  const auto gain = gain_from_json(json);
+  if (!out.correct || !gain) return;
+  out.speedup = gain->claimed();
+  out.speedup_lo = gain->lo;
+  out.speedup_hi = gain->hi;
 }
 
 double reward_of(const Grade& grade, const RewardWeights& weights) {
@@ -118,19 +121,21 @@ Grade grade_of(std::string_view document, Form form, const RewardWeights& weight
   out.compiled = was_compiled(out.outcome);
   if (form == Form::module) {
     out.message = text_of(*json, "message");
-    if (out.correct) {
-      out.speedup = positive(*json, "speedup_best_baseline");
-      if (out.speedup) out.baseline = text_of(*json, "best_baseline");
-    }
+    out.baseline = text_of(*json, "best_baseline");
+    if (const auto gains = json->find("gains"); gains != json->end() && gains->is_object())
+      take_gain(gains->value(out.baseline, Json()), out);
   } else {
     if (const auto evaluation = json->find("evaluation"); evaluation != json->end() && evaluation->is_object())
       out.message = text_of(*evaluation, "message");
-    const auto own = positive(*json, "median_ms"), eager = positive(*json, "pytorch_ms");
-    if (out.correct && own && eager) {
-      out.speedup = *eager / *own;
-      out.baseline = "pytorch_operators";
+    // What trivial outputs would pass as well proves nothing of the kernels.
+    if (const auto trivial = json->find("degenerate"); trivial != json->end() && !trivial->empty()) {
+      out.correct = false;
+      out.outcome = "degenerate";
     }
+    out.baseline = "pytorch_operators";
+    take_gain(json->value("gain", Json()), out);
   }
+  if (!out.speedup) out.baseline.clear();
   out.reward = reward_of(out, weights);
   return out;
 }

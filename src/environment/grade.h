@@ -24,7 +24,9 @@ struct Grade {
   bool format_ok = false;
   bool compiled = false;  ///< it could be imported and constructed, or compiled and loaded
   bool correct = false;
-  std::optional<double> speedup;  ///< against `baseline`, where it was timed
+  /// Over `baseline`, where it was timed in turn with it: 1 where the difference is inside the noise. The 95 % interval
+  /// of what was measured.
+  std::optional<double> speedup, speedup_lo, speedup_hi;
   std::string baseline;
   std::string outcome;  ///< ok, `no_code`, `several_programs`, or an evaluation's (docs/formats/evaluation.md)
   std::string message;

@@ -80,6 +80,7 @@ Json document_of(const Report& report) {
               {"compiled", grade.compiled},
               {"correct", grade.correct},
               {"speedup", number(grade.speedup)},
+              {"speedup_interval", grade.speedup_lo ? Json{*grade.speedup_lo, *grade.speedup_hi} : Json()},
               {"baseline", grade.baseline.empty() ? Json() : Json(grade.baseline)},
               {"reward", number(grade.reward)},
               {"outcome", grade.outcome},

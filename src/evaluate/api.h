@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "evaluate/evaluation.h"
+#include "evaluate/gain.h"
 #include "program/checked.h"
 #include "worker/memory_report.h"
 #include "worker/note.h"
@@ -101,6 +102,13 @@ struct KernelBenchVerdict {
   std::string metadata;  ///< JSON text: the fields that its harness keeps
 };
 
+/// A module and the task's own, timed in turn on fresh contents: on the host by our clock, on a GPU each in a guest of
+/// its own, by the same messages.
+struct BesideTask {
+  std::vector<double> own_ms, original_ms;  ///< one a round: on the host a call, on a GPU the median of a turn
+  Gain gain;                                ///< of the module over the task's own
+};
+
 /// What a verified module took in the process that verified it: on the CPU by our clock (call_times.h); on a GPU it
 /// measured itself, and `outside_ms` did not.
 struct ModuleTimes {
@@ -108,9 +116,8 @@ struct ModuleTimes {
   double host_us = 0;     ///< until a call returns
   double outside_ms = 0;  ///< of single calls on new contents, by our clock: the median, on a GPU the least
   std::vector<double> samples_ms;
-  /// On the CPU, one a round: a call of the module and one of the task's own in a process of ours, on the same
-  /// contents, in an order that was drawn, both less an empty call. Within the evaluator alone.
-  std::vector<double> own_ms, original_ms;
+  std::optional<BesideTask> beside;  ///< absent where the task's own could not be timed so
+  std::string not_beside;            ///< why, where it is absent
 };
 
 struct VerifyRequest {
@@ -122,6 +129,7 @@ struct VerifyRequest {
   std::string kernelbench;
   bool own_code = false;       ///< a folder known to hold none but ours: it may use the shared compiler caches
   bool time = false;           ///< also time what was verified; what cheats the clock is not verified
+  bool beside = false;         ///< with `time`: in turn with the task's own as well, which a gain is told of
   std::string level = "full";  ///< screen: the task's own data alone
   /// On a GPU: also ask compute-sanitizer about what was verified. What it finds refuses it.
   bool memory_check = false;
@@ -181,6 +189,9 @@ struct ClaimTime {
   std::vector<double> samples_ms;
   double compile_seconds = 0;
   std::optional<Error> error;  ///< this one could not be made or timed; the others stand
+
+  MeasuredTime measured() const { return {median_ms, lo_ms, hi_ms}; }
+  MeasuredTime kept() const { return {kept_ms, kept_lo_ms, kept_hi_ms}; }
 };
 
 struct ClaimReply {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 namespace planish {
 namespace {
@@ -52,11 +53,23 @@ ModuleTimes times_of(const CallSamples& samples) {
   times.lo_ms = std::min(times.median_ms, without(own.lo) * factor(without(reference.hi)));
   times.hi_ms = std::max(times.median_ms, (without(own.hi) + within_the_guest * empty) * factor(without(reference.lo)));
   times.host_us = 1000 * times.median_ms;
-  for (const double sample : samples.solution) {
-    times.samples_ms.push_back(without(sample) * usual);
-    times.own_ms.push_back(without(sample));
+  BesideTask beside;
+  std::vector<Round> rounds, at_most;  // as measured, and with all that the guest may have been spared
+  for (const auto& [own_ms, reference_ms] : std::views::zip(samples.solution, samples.reference)) {
+    times.samples_ms.push_back(without(own_ms) * usual);
+    beside.own_ms.push_back(without(own_ms));
+    beside.original_ms.push_back(without(reference_ms));
+    rounds.push_back({beside.original_ms.back(), beside.own_ms.back()});
+    at_most.push_back({beside.original_ms.back(), beside.own_ms.back() + within_the_guest * empty});
   }
-  for (const double sample : samples.reference) times.original_ms.push_back(without(sample));
+  const auto gain = gain_in_turn(rounds), least = gain_in_turn(at_most);
+  if (gain && least) {
+    beside.gain = *gain;
+    beside.gain.lo = std::min(gain->lo, least->lo);
+    times.beside = std::move(beside);
+  } else {
+    times.not_beside = "no call of both was timed";
+  }
   return times;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "backend/backend.h"
+#include "evaluate/gain_json.h"
 #include "evaluate/json.h"
 #include "worker/note_json.h"
 
@@ -157,6 +158,7 @@ Json write(const VerifyRequest& r) {
               {"kernelbench", r.kernelbench},
               {"own_code", r.own_code},
               {"time", r.time},
+              {"beside", r.beside},
               {"level", r.level},
               {"trial", r.trial},
               {"memory_check", r.memory_check},
@@ -171,6 +173,7 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("kernelbench", r.kernelbench, Need::optional);
   reader.boolean("own_code", r.own_code, Need::optional);
   reader.boolean("time", r.time, Need::optional);
+  reader.boolean("beside", r.beside, Need::optional);
   reader.text("level", r.level, Need::optional);
   reader.boolean("trial", r.trial, Need::optional);
   reader.boolean("memory_check", r.memory_check, Need::optional);
@@ -253,6 +256,22 @@ Status read(const Json& json, RegionReply& r) {
   return reader.finish();
 }
 
+namespace {
+
+Result<std::optional<BesideTask>> read_beside(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  BesideTask found;
+  ObjectReader reader(json, protocol, "times.beside");
+  reader.numbers("own_ms", found.own_ms);
+  reader.numbers("original_ms", found.original_ms);
+  const Json* gain = reader.object("gain");
+  PLANISH_CHECK(reader.finish());
+  if (const auto read_gain = gain_from_json(*gain)) found.gain = *read_gain;
+  return found;
+}
+
+}  // namespace
+
 Json write(const VerifyReply& r) {
   Json cases = Json::array();
   for (const TestCase& item : r.cases) cases.push_back(case_to_json(item));
@@ -272,6 +291,12 @@ Json write(const VerifyReply& r) {
     json["times"] = {{"median_ms", r.times->median_ms},   {"lo_ms", r.times->lo_ms},
                      {"hi_ms", r.times->hi_ms},           {"host_us", r.times->host_us},
                      {"outside_ms", r.times->outside_ms}, {"samples_ms", r.times->samples_ms}};
+    json["times"]["beside"] = nullptr;
+    if (const auto& beside = r.times->beside; beside.has_value()) {
+      json["times"]["beside"] = {
+          {"own_ms", beside->own_ms}, {"original_ms", beside->original_ms}, {"gain", gain_to_json(beside->gain)}};
+    }
+    json["times"]["not_beside"] = r.times->not_beside;
   }
   json["program"] = nullptr;
   if (r.program.has_value()) {
@@ -336,7 +361,10 @@ Status read(const Json& json, VerifyReply& r) {
     inner.number("host_us", found.host_us);
     inner.number("outside_ms", found.outside_ms);
     inner.numbers("samples_ms", found.samples_ms);
+    const Json* beside = inner.get("beside");
+    inner.text("not_beside", found.not_beside);
     PLANISH_CHECK(inner.finish());
+    PLANISH_TRY(found.beside, read_beside(*beside));
     r.times = std::move(found);
   }
   return {};

@@ -54,6 +54,7 @@ Json errors_to_json(const OutputErrors& e) {
             {"eager_max", number_to_json(e.eager_max)},
             {"ratio", number_to_json(e.ratio)},
             {"statistic", e.statistic}};
+  if (e.slope.has_value()) json["slope"] = *e.slope;
   if (e.worst.has_value()) {
     json["worst"] = {{"index", e.worst->index},
                      {"expected", number_to_json(e.worst->expected)},
@@ -74,6 +75,8 @@ Result<OutputErrors> read_output(const Json& json, ErrorKind error_kind, const s
   reader.number("eager_max", e.eager_max);
   reader.number("ratio", e.ratio, Need::optional);
   reader.text("statistic", e.statistic, Need::optional);
+  if (const Json* slope = reader.get("slope", Need::optional); slope != nullptr && slope->is_number())
+    e.slope = slope->get<double>();
   if (const Json* item = reader.object("worst", Need::optional); item != nullptr) {
     WorstElement worst;
     ObjectReader inner(*item, error_kind, where + ".worst");

@@ -87,6 +87,11 @@ class TaskEvaluator {
   class Bench;
   class Claiming;
   class ModuleTiming;
+  class InTurn;
+  /// Two guests that have run nothing yet, for a module and the task's own.
+  struct Guests {
+    worker::Runner own, original;
+  };
   /// A module in the process that runs it, on a data set that it was verified on.
   struct ModuleUnderTest {
     worker::Oracle& oracle;
@@ -192,6 +197,11 @@ class TaskEvaluator {
   Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);
   /// The task's own model, loaded in `yardstick_`, a process that runs nothing else: its handle.
   Result<std::int64_t> yardstick(const ModuleUnderTest& tested);
+  /// On a GPU, times what time_module() let through beside the task's own, in turn, each in a guest of its own; where
+  /// that fails the reply says why. On the host time_module() has done so, by our clock.
+  Status time_in_turn(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply);
+  /// Starts the guests for that, where there are none: they import PyTorch while something else is done.
+  void begin_guests(bool own_code);
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
                                                         std::optional<worker::Runner>& runner);
@@ -218,8 +228,9 @@ class TaskEvaluator {
   std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
   std::optional<worker::Runner> yardstick_;   ///< what solutions are timed beside, on the host
   std::optional<std::int64_t> yardstick_handle_;
-  std::string yardstick_graph_;  ///< that its model was loaded with
-  bool touched_ = false;         ///< a candidate of a search has run on the oracle's buffers
+  std::string yardstick_graph_;   ///< that its model was loaded with
+  std::optional<Guests> guests_;  ///< for the solution that is being proved
+  bool touched_ = false;          ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;
   std::set<std::string> names_;              ///< of regions_

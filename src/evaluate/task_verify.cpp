@@ -88,7 +88,9 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   PLANISH_TRY(const auto lock, take_stage());
   std::optional<worker::Runner> runner;
   VerifyReply reply;
-  PLANISH_CHECK(prove(request, runner, reply));
+  const Status proved = prove(request, runner, reply);
+  guests_.reset();
+  PLANISH_CHECK(proved);
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
   if (!request.kernelbench.empty()) reply.kernelbench = kernelbench_verdict(request, runner);
   return reply;
@@ -151,6 +153,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   }
   // What is known to be PyTorch's own may use the shared caches of its compilers.
   PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));
+  if (request.time && request.beside && !backend::named(device_->facts.target).on_host) begin_guests(request.own_code);
   worker::Runner& runner = *process;
   worker::Oracle& oracle = own ? *second : *oracle_;
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
@@ -212,7 +215,8 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   if (!reply.verified || !request.time) return {};
   report_work("timing it");
-  return time_module(tested, reply);
+  PLANISH_CHECK(time_module(tested, reply));
+  return time_in_turn(tested, request, reply);
 }
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,

@@ -227,17 +227,34 @@ class Mismatch {
                     "a whole multiple or part of what is right: something is added several times, or not by all",
                     Aim::less_coordination, 0.4);
     }
+    if (is_scaled()) {
+      fact("actual_over_expected", *errors_->slope);
+      return settle("scaled",
+                    fmt::format("all values are {:.4g} times what is right, and nothing else is wrong with them: a "
+                                "constant factor is off",
+                                *errors_->slope),
+                    std::nullopt, 0);
+    }
     if (large) {
       return share < 0.1 ? settle("wrong_places", "few elements are far off: wrong indices or a race in a corner",
                                   Aim::inside_bounds, 0.3)
                          : settle("wrong_values", "most elements are far off: the formula or its indices are wrong",
                                   std::nullopt, 0);
     }
-    return precision(fro);
+    return precision(fro, share);
+  }
+
+  /// Whether one factor explains all but a tenth of the error. Roundings err both ways: they are orthogonal to what is
+  /// right, and no factor explains them.
+  bool is_scaled() const {
+    if (!errors_->slope) return false;
+    const double off = std::fabs(*errors_->slope - 1);
+    const double rest = std::sqrt(std::max(0.0, errors_->fro * errors_->fro - off * off));
+    return off > 0 && rest < 0.1 * off;
   }
 
   /// Values are nearly right: what was rounded, and to how many bits?
-  Verdict precision(double fro) {
+  Verdict precision(double fro, double share) {
     const bool earlier_passed = e_.test && e_.test->cases.size() > 1;
     if (failed_->regime == "offset" && earlier_passed) {
       return settle("cancellation",
@@ -247,11 +264,21 @@ class Mismatch {
     if (failed_->regime == "wide" && earlier_passed) {
       return settle("range", "precision is lost on data of many magnitudes", Aim::more_exact, 0.5);
     }
+    // A rounding is at all elements, and at none by much more than at the others.
+    const bool everywhere = share > 0.03;
+    if (fro > 4 * rounding(8) || (fro > 0.5 * rounding(8) && !everywhere)) {
+      return settle("coarse",
+                    everywhere ? "off by more than a few roundings to 8 bits: sums are kept in bf16, or a part of the "
+                                 "formula is another one"
+                               : "some elements are off by far more than the others: a part of the formula, or an "
+                                 "approximation of it, is wrong for their values",
+                    Aim::more_exact, 0.3);
+    }
     if (fro > 0.5 * rounding(8)) {
       return settle("rounded_to_bf16", "off by as much as one rounding to 8 bits: values pass through bf16",
                     Aim::more_exact, 0.6);
     }
-    if (fro > 0.2 * rounding(11)) {
+    if (fro > 0.2 * rounding(11) && everywhere) {
       return settle("rounded_to_11_bits", "off by as much as one rounding to 11 bits: values pass through TF32 or f16",
                     Aim::more_exact, 0.6);
     }

@@ -41,6 +41,12 @@ bool is_lower_precision(const std::string& would_pass) {
   return !is_input(would_pass) && !takes_no_work(would_pass);
 }
 
+std::vector<std::string> unproven_by(const std::vector<std::string>& degenerate, bool shipped_by_us) {
+  std::vector<std::string> out = degenerate;
+  if (shipped_by_us) std::erase_if(out, is_lower_precision);
+  return out;
+}
+
 std::vector<Note> settled_by_regions(std::vector<std::string>& degenerate, const std::vector<RegionReply>& regions) {
   std::vector<Note> notes;
   std::erase_if(degenerate, [&](const std::string& name) {

@@ -15,6 +15,10 @@ std::string degenerate_words(const std::vector<std::string>& would_pass);
 /// an input, which take no work.
 bool is_lower_precision(const std::string& would_pass);
 
+/// Those of `degenerate` for which a proof proves nothing. Of what `optimize` shipped a lower precision is none of
+/// them: its kernels were judged region by region (settled_by_regions) before it claimed anything.
+std::vector<std::string> unproven_by(const std::vector<std::string>& degenerate, bool shipped_by_us);
+
 /// Takes lower precisions out of `degenerate` that fail at the boundary of every region whose kernels ship (`regions`,
 /// not empty): everything else is PyTorch's own operators, so no kernel's rounding is hidden by what follows it. Gives
 /// a note for each. What was not tried in a region stays.

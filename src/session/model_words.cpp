@@ -87,6 +87,13 @@ Json best_json(const std::vector<ResultDocument::Best>& best) {
   return out;
 }
 
+bool cap_let_nothing_through(const ResultDocument::Searched& searched) {
+  if (searched.models.seats == 0 || searched.models.tokens > 0) return false;
+  return std::ranges::any_of(searched.coders, [](const search::SeatReport& seat) {
+    return seat.proposed == 0 && seat.trouble.ends_with("(spending_cap)");
+  });
+}
+
 std::vector<std::string> notes_of(const ResultDocument::Models& models) {
   std::vector<std::string> out;
   if (models.report.judge_fallbacks > 0)

@@ -15,6 +15,9 @@ namespace planish::session {
 Json models_json(const ResultDocument::Models& models);
 Json best_json(const std::vector<ResultDocument::Best>& best);
 
+/// Whether models had seats, and the limit of spending ended every call before it was made.
+bool cap_let_nothing_through(const ResultDocument::Searched& searched);
+
 /// What a person should know at once: who was fallen back on, and why.
 std::vector<std::string> notes_of(const ResultDocument::Models& models);
 

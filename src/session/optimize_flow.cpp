@@ -23,6 +23,7 @@
 #include "search/run.h"
 #include "session/degenerate.h"
 #include "session/evidence.h"
+#include "session/host_bound.h"
 #include "session/judge_advisor.h"
 #include "session/model_seats.h"
 #include "session/model_words.h"
@@ -488,6 +489,14 @@ class Flow {
 
   /// Eager's time, beside what is known of it.
   Status time_eager(Standing& standing) {
+    PLANISH_TRY(const auto eager, eager_shortly());
+    if (!eager) return {};
+    standing.eager.saw(eager->median_ms, std::max(eager->median_ms, eager->hi_ms));
+    return {};
+  }
+
+  /// Eager alone, for half a second; nothing where it could not be timed.
+  Result<std::optional<ClaimTime>> eager_shortly() {
     ClaimRequest claim;
     claim.session = opened_.session;
     claim.modes = {"eager"};
@@ -496,9 +505,7 @@ class Flow {
     claim.more = true;
     PLANISH_TRY(const auto timed, world_.evaluator.claim(claim));
     const ClaimTime* eager = timed.find("eager");
-    if (eager == nullptr || eager->error) return {};
-    standing.eager.saw(eager->median_ms, std::max(eager->median_ms, eager->hi_ms));
-    return {};
+    return eager == nullptr || eager->error ? std::nullopt : std::optional(*eager);
   }
 
   /// Puts together what the search found. Where the time is over before that is proved, what was there before stays.
@@ -556,7 +563,7 @@ class Flow {
     request.session = opened_.session;
     request.path = shipped_.folder.string();
     request.own_code = !shipped_.baseline.empty();
-    request.time = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
+    request.time = request.beside = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
     request.memory_check = request_.memory_check && shipped_.baseline.empty();
     return world_.evaluator.verify(request);
   }
@@ -672,10 +679,12 @@ class Flow {
   /// What it took in the guest that verified it, beside the baselines' times.
   void take_times_of_solution() {
     const VerifyReply& verified = evidence_.verification;
-    if (!verified.times) {
-      result_.reason = "the solution could not be timed";
+    if (!verified.times || !verified.times->beside) {
+      const std::string why = verified.times ? ": " + verified.times->not_beside : std::string();
+      result_.reason = fmt::format("the solution could not be timed beside the task's own{}", why);
       return;
     }
+    result_.solution_gain = verified.times->beside->gain;
     ClaimTime time;
     time.name = "shipped";
     const CallTime called = call_time(*verified.times, opened_.device);
@@ -707,12 +716,17 @@ class Flow {
               ? "timing it beside eager"
               : fmt::format("compiling {} of torch.compile's modes, and timing it beside them", modes.size() - 1));
     claims_ = true;
+    const WorkScope scope = within(time_.left());
+    if (may_need_cuda_graphs(modes, opened_.device)) {
+      const auto eager = eager_shortly();
+      if (!eager && !out_of_time(eager)) return std::unexpected(eager.error());
+      if (eager && *eager) modes = with_cuda_graphs(std::move(modes), opened_.device, **eager);
+    }
     ClaimRequest claim;
     claim.session = opened_.session;
     claim.path = path;
     claim.modes = std::move(modes);
     claim.max_seconds = TimePlan::claim_seconds(request_.budget.seconds);
-    const WorkScope scope = within(time_.left());
     auto claimed = world_.evaluator.claim(claim);
     if (!claimed && !out_of_time(claimed)) return std::unexpected(std::move(claimed.error()));
     if (!claimed) return {};
@@ -728,11 +742,27 @@ class Flow {
     return {};
   }
 
+  /// What seemed faster than all that is left and failed its last proof: why nothing was gained, whatever the times of
+  /// what is left say. Empty where there is none.
+  std::string failed_final() const {
+    for (const Recording::FailedFinal& failed : recording_->failed_finals()) {
+      const auto row = std::ranges::find(result_.regions, failed.region, &ResultDocument::Region::id);
+      const double kept = row == result_.regions.end() ? 0 : row->best_ms;
+      if (failed.region != whole && (failed.ms <= 0 || (kept > 0 && failed.ms >= kept))) continue;
+      const std::string what = failed.region == whole ? "what was put together of the fastest kernels"
+                                                      : fmt::format("what was fastest for {}", failed.region);
+      return fmt::format("{} failed its last proof ({}), and what is left gains nothing: {}", what,
+                         name(failed.outcome), failed.message);
+    }
+    return {};
+  }
+
   std::string why_not_faster() const {
     const auto shipped = std::ranges::find(result_.times, "shipped", &ClaimTime::name);
     if (shipped != result_.times.end() && shipped->error && shipped->error->kind != "out_of_time")
       return fmt::format("what was found and proved could not be timed ({}): {}", shipped->error->kind.name(),
                          shipped->error->message);
+    if (auto failed = failed_final(); !failed.empty()) return failed;
     if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
     if (!result_.too_noisy.empty()) {
       const auto worst = std::ranges::max_element(result_.times, {}, [](const ClaimTime& t) {
@@ -817,6 +847,7 @@ class Flow {
     for (ClaimTime& time : result_.times) {
       if (time.name == "shipped") time.name = "candidate";
     }
+    result_.solution_gain.reset();  // it was the candidate's
     const auto chosen = std::ranges::find(result_.times, mode, &ClaimTime::name);
     if (chosen != result_.times.end() && !chosen->error) {
       ClaimTime shipped = *chosen;
@@ -838,6 +869,12 @@ class Flow {
     for (const std::string& line : notes_of(result_.searched.models)) world_.progress.note("note: " + line);
     for (const search::SeatReport& seat : result_.searched.coders) {
       if (!seat.trouble.empty()) world_.progress.note(fmt::format("note: coder {}: {}", seat.name, seat.trouble));
+    }
+    if (result_.outcome != "improved" && cap_let_nothing_through(result_.searched)) {
+      result_.reason = fmt::format(
+          "{}{}the limit of spending let no call to a model through: raise [spending] in "
+          "planish.toml",
+          result_.reason, result_.reason.empty() ? "" : "; ");
     }
     result_.searched.compiled = recording_->compiled();
     result_.searched.tested = recording_->tested();

@@ -64,6 +64,17 @@ void Recording::note(const std::string& region, const Evaluation& evaluation, co
                    origin.agent});
 }
 
+void Recording::keep_failure(const std::string& region, const std::string& program, const Evaluation& evaluation) {
+  if (evaluation.ok() && evaluation.bench && evaluation.level != "full")
+    screened_ms_[{region, program}] = evaluation.bench->median_ms;
+  const bool said_nothing = evaluation.ok() || evaluation.outcome == Outcome::infrastructure ||
+                            evaluation.outcome == Outcome::given_up || evaluation.outcome == Outcome::duplicate;
+  if (said_nothing || evaluation.level != "full") return;
+  const auto before = screened_ms_.find({region, program});
+  failed_finals_.push_back(
+      {region, evaluation.outcome, evaluation.message, before == screened_ms_.end() ? 0 : before->second});
+}
+
 Status Recording::add(store::EvaluationRecord record, const std::string& program, const Evaluation& evaluation) {
   PLANISH_TRY(record.program, store_.put(program));
   record.level = evaluation.level;
@@ -80,6 +91,7 @@ Status Recording::add(store::EvaluationRecord record, const std::string& program
 Status Recording::keep(const std::string& region, const std::string& key, const std::string& program,
                        const Evaluation& evaluation, bool recalled) {
   note(region, evaluation, {});
+  keep_failure(region, evaluation.program, evaluation);
   if (recalled) return {};
   store::EvaluationRecord record;
   record.region = region;
@@ -104,6 +116,7 @@ Status Recording::record(const search::RegionSpec& region, const search::Ask& as
     best_.push_back({ask.serial, region.id, search::text(ask.origin), evaluation.bench->median_ms, used_now()});
   }
   note(region.id, evaluation, ask.origin);
+  keep_failure(region.id, candidate.hash, evaluation);
   store::EvaluationRecord record;
   record.region = region.id;
   record.region_key = region.key;

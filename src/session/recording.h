@@ -50,6 +50,14 @@ class Recording : public search::EvaluationSink, public search::History {
   std::int64_t timed() const { return timed_; }
   /// What compiling one of them took, in the mean over those that came from no cache; 0 where none was compiled.
   double seconds_a_compilation() const { return built_ > 0 ? built_seconds_ / static_cast<double>(built_) : 0; }
+  /// What seemed right on one seed and failed where the whole contract was asked of it.
+  struct FailedFinal {
+    std::string region;
+    Outcome outcome = Outcome::wrong;
+    std::string message;
+    double ms = 0;  ///< as it was screened; 0 where it was not
+  };
+  const std::vector<FailedFinal>& failed_finals() const { return failed_finals_; }
   /// Each time that a region's best improved while the search went on.
   const std::vector<ResultDocument::Best>& best() const { return best_; }
 
@@ -59,6 +67,7 @@ class Recording : public search::EvaluationSink, public search::History {
     std::int64_t asked = -1;  ///< under which number the search had asked for it
   };
   double used_now() const;
+  void keep_failure(const std::string& region, const std::string& program, const Evaluation& evaluation);
   Status keep_turn(const search::RegionSpec& region, const search::Ask& ask, std::string error);
   /// Fills in what every record has, and stores it.
   Status add(store::EvaluationRecord record, const std::string& program, const Evaluation& evaluation);
@@ -73,6 +82,8 @@ class Recording : public search::EvaluationSink, public search::History {
   std::map<std::pair<std::string, std::string>, std::string> program_of_;  ///< region, genome → program
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
   std::int64_t compiled_ = 0, tested_ = 0, timed_ = 0;
+  std::map<std::pair<std::string, std::string>, double> screened_ms_;  ///< by region and hash
+  std::vector<FailedFinal> failed_finals_;
   std::int64_t built_ = 0;
   double built_seconds_ = 0;
   std::vector<ResultDocument::Best> best_;

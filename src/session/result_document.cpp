@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "evaluate/gain_json.h"
 #include "session/model_words.h"
 #include "session/result_text.h"
 #include "worker/note_json.h"
@@ -22,17 +23,19 @@ const ClaimTime* timed(const ResultDocument& result, std::string_view name) {
 
 constexpr const char* names[] = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
 
-/// How many times longer the baseline takes, however the caller treats the results: the lesser gain.
-double gain_over(const ClaimTime& shipped, const ClaimTime& baseline) {
-  const double dropped = baseline.median_ms / shipped.median_ms;
-  if (shipped.kept_ms <= 0 || baseline.kept_ms <= 0) return dropped;
-  return std::min(dropped, baseline.kept_ms / shipped.kept_ms);
-}
-
-/// Intervals that overlap are a difference inside the noise.
-bool beats(const ClaimTime& shipped, const ClaimTime& baseline) {
-  if (gain_over(shipped, baseline) <= 1 || shipped.hi_ms >= baseline.lo_ms) return false;
-  return shipped.kept_ms <= 0 || baseline.kept_ms <= 0 || shipped.kept_hi_ms < baseline.kept_lo_ms;
+/// How many times longer the baseline takes, however the caller treats the results: the lesser gain. Of a solution,
+/// that was timed beside eager in turn, what it gained there times what eager is to the baseline. Nothing where the two
+/// cannot be compared.
+std::optional<Gain> gain_over(const ResultDocument& result, const ClaimTime& shipped, const ClaimTime& baseline) {
+  if (result.solution_gain) {
+    if (baseline.name == "eager") return result.solution_gain;
+    const ClaimTime* eager = timed(result, "eager");
+    const auto over_mode = eager == nullptr ? std::nullopt : gain_of(baseline.measured(), eager->measured());
+    return over_mode ? std::optional(chained(*result.solution_gain, *over_mode)) : std::nullopt;
+  }
+  const auto dropped = gain_of(baseline.measured(), shipped.measured());
+  const auto kept = gain_of(baseline.kept(), shipped.kept());
+  return dropped && kept ? std::optional(lesser(*dropped, *kept)) : dropped;
 }
 
 /// Single calls on an idle device: of what ships and of each baseline, and how many times longer the baseline takes.
@@ -94,11 +97,14 @@ std::optional<suite::Headline> headline_of(const ResultDocument& result) {
 
 bool compare_times(ResultDocument& result) {
   result.speedup.clear();
+  result.gains.clear();
   result.speedup_best_baseline = 0;
   result.best_baseline.clear();
   result.too_noisy.clear();
+  // What was timed in turn with eager elsewhere has its noise in that interval.
+  const auto noisy = [&result](const ClaimTime& time) { return !result.solution_gain && is_noisy(time); };
   for (const ClaimTime& time : result.times) {
-    if (!time.error && time.median_ms > 0 && is_noisy(time)) result.too_noisy.push_back(time.name);
+    if (!time.error && time.median_ms > 0 && noisy(time)) result.too_noisy.push_back(time.name);
   }
   const ClaimTime* shipped = timed(result, "shipped");
   const ClaimTime* best = nullptr;
@@ -107,19 +113,24 @@ bool compare_times(ResultDocument& result) {
   for (const char* name : names) {
     const ClaimTime* time = timed(result, name);
     if (time == nullptr) continue;
-    const double gain = shipped != nullptr ? gain_over(*shipped, *time) : time->median_ms;
-    if (shipped != nullptr && !is_noisy(*time) && !is_noisy(*shipped)) result.speedup[name] = gain;
+    const auto gain = shipped != nullptr ? gain_over(result, *shipped, *time) : std::nullopt;
+    if (shipped != nullptr && !gain) continue;
+    const double rank = gain ? gain->ratio : time->median_ms;
+    if (gain && !noisy(*time) && !noisy(*shipped)) {
+      result.speedup[name] = gain->ratio;
+      result.gains[name] = *gain;
+    }
     if (std::ranges::find(result.refused_baselines, name) != result.refused_baselines.end()) continue;
     // A noisy one may be the faster: nothing is won against it unless all of its interval is slower.
-    apart = apart && shipped != nullptr && beats(*shipped, *time);
-    if (best != nullptr && gain >= least) continue;
+    apart = apart && gain && gain->lo > 1;
+    if (best != nullptr && rank >= least) continue;
     best = time;
-    least = gain;
+    least = rank;
     result.best_baseline = name;
   }
   if (best == nullptr || shipped == nullptr) return false;
   result.speedup_best_baseline = least;
-  return apart && !is_noisy(*shipped) && !is_noisy(*best);
+  return apart && !noisy(*shipped) && !noisy(*best);
 }
 
 bool is_noisy(const ClaimTime& time) {
@@ -221,6 +232,8 @@ void put_speedups(const ResultDocument& r, Json& out) {
   }
   out["speedup"] = Json::object();
   for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
+  out["gains"] = Json::object();
+  for (const auto& [name, gain] : r.gains) out["gains"][name] = gain_to_json(gain);
   out["speedup_best_baseline"] = positive_or_null(r.speedup_best_baseline);
   out["best_baseline"] = text_or_null(r.best_baseline);
   if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;

@@ -44,6 +44,8 @@ struct ResultDocument {
   /// `shipped`, `eager`, `compile`, …: what was timed, or why it was not.
   std::vector<ClaimTime> times;
   std::map<std::string, double> speedup;       ///< against each baseline
+  std::map<std::string, Gain> gains;           ///< the same with their intervals
+  std::optional<Gain> solution_gain;           ///< of a solution over eager, timed in turn in guests
   double speedup_best_baseline = 0;            ///< 0 where there was nothing to compare
   std::string best_baseline;                   ///< the fastest one that was not refused
   std::vector<std::string> refused_baselines;  ///< their own results are wrong: no measure, and they do not ship
@@ -120,10 +122,9 @@ std::optional<suite::Headline> headline_of(const ResultDocument& result);
 
 /// Fills the speed-ups from the times: where calls were also timed whose caller keeps the results, the lesser gain of
 /// the two. Says whether the shipped module beats every baseline beyond the noise, apart from those refused. A median
-/// whose interval is wider than `noisy_share` of it is compared with nothing: it is listed as too noisy, has no
-/// speed-up, and nothing is won against it unless all of its interval is slower.
+/// whose interval is wider than `noisy_share` (evaluate/gain.h) of it is compared with nothing: it is listed as too
+/// noisy, has no speed-up, and nothing is won against it unless all of its interval is slower.
 bool compare_times(ResultDocument& result);
-constexpr double noisy_share = 0.5;
 bool is_noisy(const ClaimTime& time);
 /// The worst output over all cases: error, eager's, their ratio.
 ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases);

@@ -9,14 +9,16 @@
 
 namespace planish::session {
 
-/// What a verified solution took, beside the baselines of its task. The two were timed by the same code in processes
-/// of their own: a solution never shares one with what it is compared with.
+/// What a verified solution took, and the baselines of its task. Beside the task's own it was timed in turn
+/// (ModuleTimes::beside), each in a process of its own: a solution never shares one with what it is compared with. The
+/// modes of torch.compile were timed in turn with eager, once for all solutions; what is gained over them is the
+/// product.
 struct SolutionTimes {
   ModuleTimes solution;
   ClaimReply baselines;
   std::optional<Roofline> roofline;
 
-  /// Milliseconds that gains are of: call_ms().
+  /// Milliseconds of a call: call_ms().
   double solution_ms(const DeviceFacts& device) const;
 };
 
@@ -28,7 +30,8 @@ Result<ClaimReply> baselines_of(EvaluatorApi& evaluator, const OpenReply& opened
 /// The least that the task must move and compute against the solution's time; nothing where it cannot be told.
 std::optional<Roofline> roofline_of_solution(const OpenReply& opened, double solution_ms);
 
-/// Fields of the document of `verify`: times_ms, speedup, speedup_best_baseline, best_baseline, headline, roofline.
+/// Fields of the document of `verify`: times_ms, speedup, speedup_best_baseline, best_baseline, gains, beside,
+/// headline, roofline.
 /// JSON text of an object; all null or empty without times.
 std::string times_fields(const std::optional<SolutionTimes>& times, const DeviceFacts& device);
 /// Lines for people.

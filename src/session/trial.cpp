@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "evaluate/device.h"
+#include "evaluate/gain_json.h"
 #include "evaluate/json.h"
 #include "evaluate/lock.h"
 #include "evaluate/solution.h"
@@ -118,6 +119,26 @@ void profile(const OpenReply& opened, const std::string& program, Trial& out) {
     out.verdict.evidence.push_back({"ncu_" + counter.name, counter.value, counter.unit});
 }
 
+MeasuredTime time_of(const Evaluation& evaluation) {
+  return {evaluation.bench->median_ms, evaluation.bench->lo_ms, evaluation.bench->hi_ms};
+}
+
+/// PyTorch's operators between two timings of the kernels: what the machine did meanwhile lies between those two.
+Status time_beside_operators(EvaluatorApi& evaluator, EvaluateRequest ask, const program::Given& operators,
+                             Trial& out) {
+  EvaluateRequest yardstick{.session = ask.session, .region = ask.region, .program = operators};
+  yardstick.again = true;
+  PLANISH_TRY(const auto aten, evaluator.evaluate(yardstick));
+  if (!aten.ok() || !aten.bench) return {};
+  out.pytorch_ms = aten.bench->median_ms;
+  ask.level = "screen";
+  PLANISH_TRY(const auto after, evaluator.evaluate(ask));
+  if (!after.ok() || !after.bench) return {};
+  const auto first = gain_of(time_of(aten), time_of(out.evaluation)), second = gain_of(time_of(aten), time_of(after));
+  if (first && second) out.gain = hull(*first, *second);
+  return {};
+}
+
 Status try_source(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& plan, const TrialRequest& request,
                   Trial& out) {
   PLANISH_TRY(const Place place, place_of(plan, opened.session, request.region));
@@ -130,12 +151,8 @@ Status try_source(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& 
   ask.level = request.quick ? "screen" : "full";
   ask.again = true;
   PLANISH_TRY(out.evaluation, evaluator.evaluate(ask));
-  if (out.evaluation.ok() && !place.aten_program.empty()) {
-    EvaluateRequest yardstick{.session = opened.session, .region = request.region, .program = place.aten_program};
-    yardstick.again = yardstick.known = true;
-    PLANISH_TRY(const auto aten, evaluator.evaluate(yardstick));
-    if (aten.ok() && aten.bench) out.pytorch_ms = aten.bench->median_ms;
-  }
+  if (out.evaluation.ok() && out.evaluation.bench && !place.aten_program.empty())
+    PLANISH_CHECK(time_beside_operators(evaluator, ask, place.aten_program, out));
   StoredCandidate judged;
   judged.evaluation = out.evaluation;
   if (auto program = candidate.program.checked()) judged.program = program->program();
@@ -157,24 +174,23 @@ Status try_solution(EvaluatorApi& evaluator, const OpenReply& opened, const Plan
   ask.path = request.file.string();
   ask.seeds = request.quick ? 1 : full_seeds;
   ask.level = request.quick ? "screen" : "full";
-  ask.time = ask.trial = true;
+  ask.time = ask.beside = ask.trial = true;
   PLANISH_TRY(auto reply, evaluator.verify(ask));
   out.degenerate = reply.degenerate;
   out.notes = reply.notes;
   out.sandbox = reply.sandbox;
+  if (reply.times && reply.times->beside) {
+    out.pytorch_ms = measured(reply.times->beside->original_ms).median_ms;
+    out.gain = reply.times->beside->gain;
+  } else if (reply.times) {
+    out.notes.push_back(
+        {.kind = "not_beside", .about = {}, .text = "not timed beside the task's own: " + reply.times->not_beside});
+  }
   Evaluation& e = out.evaluation;
   e = evaluation_of(std::move(reply), opened.device, plan.bytes(), plan.flops());
   e.program = sha256_hex(request.text);
   e.region = request.region;
   e.level = ask.level;
-  if (e.bench) {
-    ClaimRequest claim;
-    claim.session = opened.session;
-    claim.modes = {"eager"};
-    claim.known = true;
-    PLANISH_TRY(auto eager, evaluator.claim(claim));
-    if (const ClaimTime* time = eager.find("eager"); time != nullptr && !time->error) out.pytorch_ms = time->median_ms;
-  }
   StoredCandidate judged;
   judged.evaluation = e;
   out.verdict = judge_candidate(judged, {}, device_of(opened.device));
@@ -254,7 +270,8 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
               {"warm", opened.kept}};
   if (ms > 0) out["median_ms"] = number_to_json(ms);
   if (trial.pytorch_ms > 0) out["pytorch_ms"] = number_to_json(trial.pytorch_ms);
-  if (ms > 0 && trial.pytorch_ms > 0) out["speedup"] = number_to_json(trial.pytorch_ms / ms);
+  if (trial.gain) out["speedup"] = number_to_json(trial.gain->claimed());
+  out["gain"] = trial.gain ? gain_to_json(*trial.gain) : Json();
   out["evaluation"] = Json::parse(to_json(e), nullptr, false);
   out["verdict"] = Json::parse(judge::to_json(trial.verdict), nullptr, false);
   out["profile"] = nullptr;
@@ -284,9 +301,13 @@ std::string trial_text(const Trial& trial) {
   out += worst_text(e);
   if (e.ok() && e.bench) {
     out += fmt::format("  time      {:.4g} ms", e.bench->median_ms);
-    if (trial.pytorch_ms > 0)
-      out += fmt::format(", {} {:.4g} ms ({:.2f}x)", trial.form == "solution" ? "PyTorch eager" : "PyTorch's operators",
-                         trial.pytorch_ms, trial.pytorch_ms / e.bench->median_ms);
+    if (trial.gain) {
+      const Gain& gain = *trial.gain;
+      const char* other = trial.form == "solution" ? "PyTorch eager" : "PyTorch's operators";
+      out += gain.differs() ? fmt::format(", {} {:.4g} ms ({:.2f}x; {:.2f} to {:.2f})", other, trial.pytorch_ms,
+                                          gain.claimed(), gain.lo, gain.hi)
+                            : fmt::format(", no difference to {} ({:.2f} to {:.2f})", other, gain.lo, gain.hi);
+    }
     out += "\n";
   }
   if (e.roofline && e.ok())

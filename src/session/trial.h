@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Trial {
   Evaluation evaluation;
   double pytorch_ms =
       0;  ///< of the same work by PyTorch: its operators one by one, or the task's eager call; 0: not timed
+  std::optional<Gain> gain;  ///< over that, timed in turn; nothing where it could not be
   judge::Verdict verdict;
   std::vector<std::string> degenerate;  ///< trivial outputs that would pass as well
   std::vector<Note> notes;

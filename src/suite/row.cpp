@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "evaluate/gain_json.h"
 
 namespace planish::suite {
 namespace {
@@ -92,6 +93,11 @@ Result<Row> row_from_document(std::string_view document) {
   }
   if (json.contains("speedup") && json["speedup"].is_object()) {
     for (const auto& [name, value] : json["speedup"].items()) row.speedup[name] = number(value);
+  }
+  if (json.contains("gains") && json["gains"].is_object()) {
+    for (const auto& [name, value] : json["gains"].items()) {
+      if (const auto gain = gain_from_json(value)) row.gains[name] = *gain;
+    }
   }
   if (json.contains("speedup_best_baseline")) row.speedup_best_baseline = number(json["speedup_best_baseline"]);
   row.headline = headline_of(document);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "evaluate/gain.h"
 #include "suite/headline.h"
 #include "suite/kernelbench.h"
 
@@ -41,6 +42,7 @@ struct Row {
   double error_ratio = 0;                  ///< our error against eager's; 0 if not known
   std::map<std::string, double> times_ms;  ///< median by name: shipped, eager, …
   std::map<std::string, double> speedup;   ///< by baseline
+  std::map<std::string, Gain> gains;       ///< the same as they were measured, with intervals
   double speedup_best_baseline = 0;
   std::optional<Headline> headline;  ///< the number that the task is known by
   double seconds = 0;

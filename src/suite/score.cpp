@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "evaluate/gain_json.h"
 
 namespace planish::suite {
 namespace {
@@ -189,6 +190,8 @@ std::string suite_json(const std::vector<Row>& rows, const SuiteFacts& facts) {
                 {"device", row.device},
                 {"shipped", row.shipped},
                 {"resumed", row.resumed}};
+    one["gains"] = Json::object();
+    for (const auto& [name, gain] : row.gains) one["gains"][name] = gain_to_json(gain);
     if (row.headline) one["headline"] = {{"speedup", row.headline->speedup}, {"baseline", row.headline->baseline}};
     if (!facts.solutions.empty()) {
       one["solution"] = row.solution.empty() ? Json(nullptr) : Json(row.solution);

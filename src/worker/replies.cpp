@@ -20,6 +20,8 @@ Result<OutputErrors> read_errors(const Json& json, const std::string& where) {
   reader.number("eager_max", errors.eager_max, Need::optional);
   reader.number("ratio", errors.ratio, Need::optional);
   reader.text("statistic", errors.statistic, Need::optional);
+  if (const Json* slope = reader.get("slope", Need::optional); slope != nullptr && slope->is_number())
+    errors.slope = slope->get<double>();
   if (const Json* json_worst = reader.get("worst", Need::optional); json_worst != nullptr && json_worst->is_object()) {
     WorstElement worst;
     ObjectReader inner(*json_worst, "protocol", where + ".worst");

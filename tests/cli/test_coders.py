@@ -130,20 +130,12 @@ say(finished=True)
 )
 
 
-def skip_where_given_up(home: Home, result: dict[str, Any]) -> None:
-    """A machine so busy that a right kernel seemed slower than 2.5 times PyTorch's operators says nothing about it."""
-    rows = home.document("show", result["run"])[1]["evaluations"]
-    if any(e["outcome"] == "given_up" and e["proposer"].startswith("coder") for e in rows):
-        pytest.skip("this machine was too busy to time a kernel")
-
-
 def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The row is computed once: a factor of more than ten in the arithmetic, which no noise hides."""
     home = Home(tmp_path_factory.mktemp("better"))
     home.task(ONE, "coder.py")
     command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "14", "--coder", "python3 coder.py")
     code, result = home.document(*command)
-    skip_where_given_up(home, result)
     assert code == 0 and result["search"]["coders"][0]["passed"] == 1, result
     assert next(r["genome"] for r in result["regions"] if r["id"] == "r0").startswith("source "), result["regions"]
 
@@ -250,7 +242,6 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     home.task(WHOLE, "coder.py")
     command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "24", "--coder", "python3 coder.py")
     code, result = home.document(*command)
-    skip_where_given_up(home, result)
     first, heard = json.loads((home.path / "heard.json").read_text())
     assert "in0: f32[256, 4096]" in first["description"] and first["fallback_ms"] > 0
     assert [h["outcome"] for h in heard] == ["wrong", "ok", "ok"], heard
@@ -260,8 +251,6 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     assert {u["region"] for u in way["replaces"]} == {"r0", "r1"} and 0 < way["after_ms"] < way["before_ms"], way
     replayed = home.document("show", result["run"], "--replay")
     assert replayed[0] == 0 and replayed[1]["same"], replayed
-    if "too noisy" in (result.get("reason") or ""):
-        pytest.skip("this machine was too busy for a claim")
     assert code == 0 and result["outcome"] == "improved", result
     assert [i for i, r in regions.items() if r["used"]] == ["task"] and way["used"], regions
     assert [f["region"] for f in result["why"]["fused"]] == ["task"] and not result["why"]["left"], result["why"]
@@ -314,7 +303,6 @@ def test_language_models_take_seats(tmp_path_factory: pytest.TempPathFactory) ->
         command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--strategy", "coders", "--models", "1")
         code, result = home.document(*command)
     assert code == 0, result
-    skip_where_given_up(home, result)
     (seat,) = result["search"]["coders"]
     assert seat["name"] == "models 1" and seat["proposed"] == 2 and seat["passed"] == 1, (seat, bodies)
     spent = result["search"]["models"]

@@ -31,10 +31,27 @@ extern "C" void f(void** args) {
 ```"""
 
 
+#: Zeros pass as its output, whatever it is given.
+NOTHING = """import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x - x) * 3.0
+
+def get_inputs():
+    return [torch.rand(64, 256)]
+
+def get_init_inputs():
+    return []
+"""
+
+
 def home_with(folder: Path) -> Home:
     (folder / "tasks").mkdir()
     (folder / "tasks" / "small.py").write_text(TASK)
     (folder / "tasks" / "broken.py").write_text("raise ValueError('no task')\n")
+    (folder / "tasks" / "nothing.py").write_text(NOTHING)
     for name in ("pointwise", "softmax"):
         (folder / "tasks" / f"{name}.py").write_text(TASKS[name])
     return Home(folder)
@@ -57,6 +74,22 @@ def test_a_right_module_is_judged_and_timed(client: Environment) -> None:
     assert grade.speedup and grade.baseline == "eager" and grade.reward == pytest.approx(0.3 + min(grade.speedup, 10))
     assert grade.verdict and grade.verdict["verified"] and grade.verdict["sandbox"], "judged as verify does, in a guest's place"
     assert "small" in client.tasks() and client.source("small") == TASK
+
+
+def test_what_is_the_task_gains_nothing(client: Environment) -> None:
+    """Timed in turn with it, on whatever machine: no difference, and never 0.00x or 464x."""
+    grade = client.grade(f"```python\n{TASK.replace('class Model(', 'class ModelNew(')}```", "small")
+    assert grade.correct and grade.speedup == 1 and grade.reward == pytest.approx(1.3), grade
+    low, high = grade.speedup_interval or (0, 0)
+    assert 0 < low <= 1 <= high, grade.speedup_interval
+
+
+def test_a_task_that_zeros_pass_rewards_nobody(client: Environment, endpoint: Endpoint) -> None:
+    solution = NOTHING.replace("class Model(", "class ModelNew(")
+    grade = client.grade(f"```python\n{solution}```", "nothing")
+    assert (grade.compiled, grade.correct, grade.outcome, grade.reward, grade.speedup) == (True, False, "degenerate", 0, None), grade
+    code, verdict = endpoint.home.document("verify", "tasks/nothing.py", endpoint.home.task(solution, "new.py"), "--target", "cpu", "--seeds", "1")
+    assert code == 1 and verdict["outcome"] == "degenerate" and not verdict["verified"] and "zeros" in verdict["message"], verdict
 
 
 def test_kernels_and_launches_are_judged_too(client: Environment) -> None:

@@ -201,6 +201,15 @@ def test_spending_ends_at_its_cap(home: Home) -> None:
     assert any("spending_cap" in (s["trouble"] or "") for s in result["search"]["coders"]), result["search"]["coders"]
 
 
+def test_a_cap_that_lets_nothing_through_is_no_success(home: Home) -> None:
+    with server(able()) as (address, bodies):
+        (home.path / "planish.toml").write_text(model_toml(address, tokens=10))
+        command = ("optimize", "task.py", "--target", "cpu", "--search-only", "--budget", "0s", "--cold", "--strategy", "one-shot")
+        code, result = home.document(*command)
+    assert code == 1 and not bodies and "limit of spending" in result["reason"], result
+    assert result["search"]["models"]["tokens"] == 0 and "spending_cap" in result["search"]["coders"][0]["trouble"], result["search"]
+
+
 def hostile(home: Home, port: int) -> str:
     """Right results, and beside them everything that is not a kernel's business."""
     return KERNEL.replace(

@@ -77,7 +77,10 @@ def test_every_solution_has_one_verdict_of_each_rule(judged: tuple[Home, dict[st
     assert found[4]["kernelbench"]["compiled"] is False
     assert found[0]["recorded"]["correct"] and found[1]["recorded"] is None
     assert found[0]["times_ms"]["solution"] > 0 and found[0]["roofline_fraction"] > 0
-    assert found[0]["speedup"]["recorded torch"] > 1 and found[0]["speedup"]["eager"] > 0
+    assert found[0]["speedup"]["recorded torch"] > 1
+    # The same work as the task's, timed in turn with it: no difference, whatever else this machine did.
+    gain = found[0]["gains"]["eager"]
+    assert found[0]["speedup"]["eager"] == 1 and gain["lo"] <= 1 <= gain["hi"] and not gain["difference"], gain
     assert document["unanswered"] == ["level1/2_Unanswered"]
     (level, whole) = document["levels"]
     assert level["level"] == 1 and level["correct"] == 1 and level["tasks"] == 2 and whole["level"] is None

@@ -14,6 +14,11 @@ def lines(optimised: Optimised, form: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def claimed(optimised: Optimised) -> float | None:
+    """What the run claims over eager."""
+    return optimised.result["speedup"]["eager"] if optimised.result["outcome"] == "improved" else None
+
+
 def test_trajectories_hold_every_attempt_with_its_verdict_and_reward(optimised: Optimised) -> None:
     shown = optimised.home.document("show", optimised.result["run"])[1]
     all_lines = lines(optimised, "trajectories")
@@ -30,7 +35,10 @@ def test_trajectories_hold_every_attempt_with_its_verdict_and_reward(optimised: 
             assert attempt["form"] in (("genome",) if stored["genome"] else ("aten", "composed"))
             assert (attempt["source"] is None) == (attempt["form"] == "aten")
             if attempt["outcome"] == "ok" and line["region"]["pytorch_ms"]:
-                assert attempt["reward"] == line["region"]["pytorch_ms"] / attempt["median_ms"]
+                gain, reward = attempt["gain"], attempt["reward"]
+                assert gain["lo"] <= gain["ratio"] <= gain["hi"] and gain["difference"] == (gain["lo"] > 1 or gain["hi"] < 1)
+                assert reward == 1 if not gain["difference"] else reward <= gain["hi"]
+                assert claimed(optimised) is None or reward <= claimed(optimised), "no reward beyond what the run claims of the same work"
     assert {line["region"]["id"] for line in all_lines} >= {"r0", "task"}
     assert "aten.tanh.default" in next(line for line in all_lines if line["region"]["id"] == "r0")["region"]["description"]
 
@@ -41,6 +49,9 @@ def test_a_pair_is_the_best_right_kernel_of_a_region(optimised: Optimised) -> No
     attempts = next(line for line in lines(optimised, "trajectories") if line["region"]["id"] == "r0")["attempts"]
     times = [a["median_ms"] for a in attempts if a["outcome"] == "ok" and a["form"] == "genome" and a["level"] == pair["level"]]
     assert pair["median_ms"] == min(times)
+    # The region is all of the task, so that the pair's speed-up is the run's claim, and no time of the search.
+    assert pair["speedup"] == claimed(optimised) and (pair["claim"] is None) == (claimed(optimised) is None), pair
+    assert pair["search_gain"] == next(a["gain"] for a in attempts if a["median_ms"] == pair["median_ms"])
 
 
 def test_it_goes_to_a_file_and_says_what_cannot_be(optimised: Optimised) -> None:

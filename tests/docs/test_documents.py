@@ -7,10 +7,12 @@ import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+HEADLINE = "max_autotune_no_cudagraphs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 #: The beginning of a path from the root of the repository, in code marks or in a command.
@@ -76,23 +78,61 @@ def summary() -> ModuleType:
     return module
 
 
-def test_the_summary_of_results_is_what_its_script_prints(summary: ModuleType) -> None:
-    page = (ROOT / "docs" / "results" / "README.md").read_text()
-    assert page == summary.put_in(page, summary.summary()), "python bench/results_summary.py --write"
+def test_tables_of_results_are_what_their_script_makes(summary: ModuleType) -> None:
+    """README.md's figures too: they come from the same rows and documents."""
+    for page in summary.PAGES:
+        assert page.read_text() == summary.made(page), f"{page}: python bench/results_summary.py --write"
+        assert summary.BEGIN in page.read_text() or summary.BLOCK.search(page.read_text()), f"{page} has no table"
 
 
-def test_the_readme_quotes_the_summary(summary: ModuleType) -> None:
-    """The table of gains in README.md: mean, median and copies of each set."""
-    import json
-    import statistics
+def campaign(order: int, *rows: dict[str, Any], baselines: str = "eager,max_autotune_no_cudagraphs") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A campaign's facts and rows; times as {name: ms}."""
+    facts = {"campaign": str(order), "order": order, "baselines": baselines.split(",")}
+    whole = {"device": "H100", "commit": "c", "outcome": "improved"}
+    return facts, [{**whole, **row, "times_ms": {k: {"median": v, "lo": None, "hi": None} for k, v in row.get("times_ms", {}).items()}} for row in rows]
 
-    readme = (ROOT / "README.md").read_text()
-    sets = {s["name"]: s for s in json.loads((ROOT / "docs" / "results" / "sets.json").read_text())["sets"]}
-    for name in ("large", "small", "small-in-a-row", "cpu"):
-        rows = list(summary.rows_of(sets[name], ROOT / "docs" / "results").values())
-        gains = [r.headline for r in rows if r.headline]
-        wanted = rf"\| {summary.geometric(gains):.2f}\b.* \| {statistics.median(gains):.2f} \| {sum(r.copies for r in rows)} \|"
-        assert re.search(wanted, readme), f"{name}: README.md has no row {wanted}"
+
+@pytest.mark.parametrize(
+    ("campaigns", "headline", "best"),
+    [
+        # The last run counts, also where an earlier one gained more, and also where it failed.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"times_ms": {"shipped": 1, HEADLINE: 3, "eager": 2.5}})], 3, 2.5),
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"outcome": "interrupted"})], 1, 1),
+        ([campaign(1, {"outcome": "refused"}), campaign(2, {"times_ms": {"shipped": 1, HEADLINE: 4}})], 4, 4),
+        # Nothing of ours ships: 1.00, whatever was found.
+        ([campaign(1, {"outcome": "no_improvement", "times_ms": {"shipped": 2, HEADLINE: 2, "eager": 9, "candidate": 1.5}})], 1, 1),
+        # A baseline that the gate refuses and that is faster than what ships lowers the figure.
+        ([campaign(1, {"times_ms": {"shipped": 7.3, "eager": 13.2, HEADLINE: 6.2}, "refused_baselines": [HEADLINE]})], 6.2 / 7.3, 6.2 / 7.3),
+        # CUDA graphs are one of all.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 20, "eager_cuda_graph": 6}})], 20, 6),
+        # Beside less than the headline's baseline a run lowers a figure, and never raises or makes one.
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 7}}), campaign(2, {"times_ms": {"shipped": 1, "eager": 5}}, baselines="eager")], 5, 5),
+        ([campaign(1, {"times_ms": {"shipped": 1, HEADLINE: 4}}), campaign(2, {"times_ms": {"shipped": 1, "eager": 9}}, baselines="eager")], 4, 4),
+        ([campaign(1, {"times_ms": {"shipped": 1, "eager": 9}}, baselines="eager")], None, None),
+        ([campaign(1, {"gains": {HEADLINE: 2.5}})], 2.5, 2.5),
+    ],
+)
+def test_rows_count_by_the_rule_that_is_written_beside_them(summary: ModuleType, campaigns: list[Any], headline: float | None, best: float | None) -> None:
+    rows = summary.results_rows
+    read = [(facts, [rows.Measured(facts, {"task": "1/7_T", **row}) for row in given]) for facts, given in campaigns]
+    counts, elsewhere = rows.counted(read, 1)
+    if headline is None:
+        assert not counts and list(elsewhere) == [(1, 7)]
+        return
+    assert (counts[(1, 7)].headline, counts[(1, 7)].best) == pytest.approx((headline, best)) and not elsewhere
+
+
+def test_every_row_says_where_it_comes_from(summary: ModuleType) -> None:
+    fields = {"task", "device", "commit", "date", "budget", "outcome", "times_ms", "gains", "refused_baselines", "error_ratio", "note"}
+    seen = set()
+    for facts, rows in summary.results_rows.campaigns(ROOT / "docs" / "results" / "rows"):
+        assert {"title", "command", "baselines", "torch", "suite"} <= set(facts) and facts["order"] not in seen
+        seen.add(facts["order"])
+        for row in rows:
+            assert {"task", "device", "commit", "date", "budget", "outcome", "times_ms", "error_ratio"} <= set(row.doc) <= fields, row.doc
+            assert row.outcome in ("improved", *summary.results_rows.NOTHING), row.doc
+            assert row.outcome != "improved" or row.best is not None, row.doc
+            assert all(set(time) == {"median", "lo", "hi"} and time["median"] > 0 for time in row.doc["times_ms"].values()), row.doc
 
 
 def test_a_copy_of_the_baseline_counts_as_one(summary: ModuleType) -> None:
@@ -113,3 +153,27 @@ def test_where_results_were_kept_the_lesser_gain_counts(summary: ModuleType) -> 
 
     doc = {"form": "program", "accuracy": {"ratio": 1}, "times_ms": {"max_autotune_no_cudagraphs": time(13, 13), "shipped": time(3.5, 10)}}
     assert summary.read_row("t", doc, "times_ms", "d.json").headline == pytest.approx(1.3)
+
+
+def test_a_campaign_is_made_of_what_a_suite_wrote(summary: ModuleType, tmp_path: Path) -> None:
+    """With the intervals of its results; refused tasks and failures are told apart."""
+    import json
+
+    time = {"median": 2.0, "lo": 1.9, "hi": 2.1, "runs": 9}
+    result = {"device": {"name": "NVIDIA H100"}, "times_ms": {"shipped": time | {"median": 1.0}, HEADLINE: time, "compile": {"error": {"kind": "x"}}},
+              "accuracy": {"ratio": 1.5, "degenerate": []}}  # fmt: skip
+    tasks = [
+        {"task": "level1/1_A", "outcome": "improved"},
+        {"task": "level2/66_B", "outcome": "failed", "error": {"kind": "random_ops", "message": "uses dropout"}},
+        {"task": "level3/7_C", "outcome": "failed", "error": {"kind": "device_lost", "message": "gone"}},
+    ]
+    (tmp_path / "suite.json").write_text(json.dumps({"settings": {"budget_seconds": 5.0, "baselines": ["eager", HEADLINE]}, "tasks": tasks}))
+    (tmp_path / "level1" / "1_A").mkdir(parents=True)
+    (tmp_path / "level1" / "1_A" / "result.json").write_text(json.dumps(result))
+    facts, first, second, third = summary.results_rows.make_campaign(tmp_path, {"campaign": "c", "order": 1}, "abc", "2026-11-27")
+    assert facts["baselines"] == ["eager", HEADLINE]
+    assert (first["task"], first["device"], first["commit"], first["budget"], first["error_ratio"]) == ("1/1_A", "NVIDIA H100", "abc", "5s", 1.5)
+    assert first["times_ms"] == {"shipped": {"median": 1.0, "lo": 1.9, "hi": 2.1}, HEADLINE: {"median": 2.0, "lo": 1.9, "hi": 2.1}}
+    assert (second["outcome"], second["note"]) == ("refused", "uses dropout") and third["outcome"] == "failed"
+    row = summary.results_rows.Measured(facts, first)
+    assert row.headline == 2 and summary.results_rows.time_text(row, HEADLINE) == "2.000 (1.900 to 2.100)"

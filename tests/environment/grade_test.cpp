@@ -18,26 +18,64 @@ TEST_CASE("weights of a reward are read, and nothing else") {
 
 TEST_CASE("a verdict is a grade") {
   const RewardWeights weights{.format = 0.1, .compiled = 0.2, .correct = 0.3, .speedup = 1, .cap = 2};
-  const Grade right =
-      grade_of(R"({"verified":true,"outcome":"ok","message":"","speedup_best_baseline":1.5,"best_baseline":"eager"})",
-               Form::module, weights);
+  const Grade right = grade_of(R"({"verified":true,"outcome":"ok","message":"","best_baseline":"eager",
+                   "gains":{"eager":{"ratio":1.5,"lo":1.45,"hi":1.55}}})",
+                               Form::module, weights);
   CHECK(right.correct);
   CHECK(right.baseline == "eager");
   CHECK(*right.reward == doctest::Approx(2.1));
-  const Grade fast =
-      grade_of(R"({"verified":true,"outcome":"ok","speedup_best_baseline":50.0})", Form::module, weights);
+  CHECK((*right.speedup_lo == 1.45 && *right.speedup_hi == 1.55));
+  const Grade fast = grade_of(
+      R"({"verified":true,"outcome":"ok","best_baseline":"eager","gains":{"eager":{"ratio":50,"lo":45,"hi":55}}})",
+      Form::module, weights);
   CHECK(*fast.reward == doctest::Approx(2.6));
-  const Grade wrong = grade_of(R"({"verified":false,"outcome":"wrong","message":"no","speedup_best_baseline":50.0})",
-                               Form::module, weights);
+  const Grade wrong = grade_of(
+      R"({"verified":false,"outcome":"wrong","message":"no","best_baseline":"eager","gains":{"eager":{"ratio":50,"lo":45,"hi":55}}})",
+      Form::module, weights);
   CHECK((wrong.compiled && !wrong.correct && !wrong.speedup));
   CHECK(*wrong.reward == doctest::Approx(0.3));
   const Grade broken = grade_of(R"({"verified":false,"outcome":"load_failed"})", Form::module, weights);
   CHECK(!broken.compiled);
   CHECK(*broken.reward == doctest::Approx(0.1));
   const Grade source =
-      grade_of(R"({"ok":true,"outcome":"ok","median_ms":2.0,"pytorch_ms":3.0,"evaluation":{"message":""}})",
+      grade_of(R"({"ok":true,"outcome":"ok","gain":{"ratio":1.5,"lo":1.4,"hi":1.6},"evaluation":{"message":""}})",
                Form::source, weights);
   CHECK(*source.speedup == doctest::Approx(1.5));
+  CHECK(source.baseline == "pytorch_operators");
+}
+
+TEST_CASE("a difference inside the noise is none, however far apart two times seem to be") {
+  const RewardWeights weights{.correct = 0.3, .speedup = 1};
+  for (const char* gain : {R"({"ratio":0.02,"lo":0.002,"hi":1.1})", R"({"ratio":30,"lo":0.9,"hi":464.4})"}) {
+    const std::string document =
+        std::string(R"({"verified":true,"outcome":"ok","best_baseline":"eager","gains":{"eager":)") + gain + "}}";
+    const Grade grade = grade_of(document, Form::module, weights);
+    CHECK(*grade.speedup == 1);
+    CHECK(*grade.reward == doctest::Approx(1.3));
+    const Grade source =
+        grade_of(std::string(R"({"ok":true,"outcome":"ok","gain":)") + gain + "}", Form::source, weights);
+    CHECK(*source.speedup == 1);
+  }
+  // Times without a ratio of things that were timed in turn are no gain at all.
+  const Grade times = grade_of(
+      R"({"verified":true,"outcome":"ok","times_ms":{"solution":{"median":1},"eager":{"median":50}},"speedup_best_baseline":50})",
+      Form::module, weights);
+  CHECK(!times.speedup);
+  CHECK(times.baseline.empty());
+  CHECK(*times.reward == doctest::Approx(0.3));
+}
+
+TEST_CASE("on a degenerate task nothing is right") {
+  const RewardWeights weights{.compiled = 0.1, .correct = 0.3, .speedup = 1};
+  const Grade module =
+      grade_of(R"({"verified":false,"outcome":"degenerate","message":"zeros would pass"})", Form::module, weights);
+  const Grade source = grade_of(
+      R"({"ok":true,"outcome":"ok","degenerate":["zeros"],"gain":{"ratio":9,"lo":8,"hi":10}})", Form::source, weights);
+  for (const Grade& grade : {module, source}) {
+    CHECK((grade.judged() && !grade.correct && !grade.speedup));
+    CHECK(grade.outcome == "degenerate");
+    CHECK(*grade.reward == doctest::Approx(0.1));
+  }
 }
 
 TEST_CASE("what could not be judged has no reward, and is tried again") {

@@ -16,6 +16,18 @@ TEST_CASE("at the roofline there is nothing to say") {
   CHECK(fact(v, "achieved_bandwidth")->value == doctest::Approx(4300 / 1.03));
 }
 
+TEST_CASE("only a device of its own waits for the host") {
+  Asked asked(timed(2));
+  asked.evaluation.bench->host_us = 1e5;
+  asked.genes.clear();  // nothing that could be tried comes before it
+  CHECK(asked.verdict().issue == "host_submission");
+  // On a CPU the host's time is the kernel's: what a call takes longer there is no submission.
+  asked.device.target = &backend::cpu();
+  const Verdict v = asked.verdict();
+  CHECK(v.issue != "host_submission");
+  CHECK(fact(v, "host") == nullptr);
+}
+
 TEST_CASE("who does less than the graph has is not told that nothing is left") {
   const Verdict v = Asked(timed(0.5)).verdict();
   CHECK(v.kind == Kind::none);

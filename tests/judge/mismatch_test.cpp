@@ -14,6 +14,13 @@ std::string issue_of(Evaluation e) {
   return Asked(std::move(e)).verdict().issue;
 }
 
+/// Values that are off by `fro` in all, and nearest to so many times what is right.
+OutputErrors scaled(double fro, double slope) {
+  OutputErrors out = errors(fro, fro, {17, 3}, 1, slope);
+  out.slope = slope;
+  return out;
+}
+
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
@@ -44,6 +51,12 @@ TEST_CASE("what is wrong is read from where, how much and on which data") {
       {"range", wrong("wide", errors(1e-4, 1e-3, {17, 3}, 1, 1.001))},
       {"rounded_to_11_bits", wrong("task", errors(2.8e-4, 5e-4, {17, 3}, 1, 1.0005))},
       {"rounded_to_bf16", wrong("task", errors(2.2e-3, 4e-3, {17, 3}, 1, 1.004))},
+      {"rounded_to_bf16", wrong("task", scaled(2.2e-3, 1.00002))},
+      {"scaled", wrong("task", scaled(0.01, 1.01))},
+      {"scaled", wrong("task", scaled(0.0022, 0.9978))},
+      {"scaled", wrong("task", scaled(0.3, 1.3))},
+      {"coarse", wrong("task", scaled(0.012, 1.001))},
+      {"coarse", wrong("task", errors(3.4e-3, 3.9e-2, {17, 3}, 1, 1.04))},
       {"accumulation", wrong("task", errors(3e-6, 2e-5, {17, 3}, 1, 1.00002))},
   };
   for (const Row& row : rows) {

@@ -167,10 +167,11 @@ class FakeEvaluator : public EvaluatorApi {
   double bandwidth_gbs = 0;
   double compile_seconds = 0;  ///< of each program
   int cores = 0;
-  double disturbed_ms = 0;               ///< what else the machine does while the whole is timed for the first time
-  double aten_ms = 0;                    ///< of a region's aten form; 0: 10
-  std::map<std::string, double> spread;  ///< of baselines, where it is not 0.1
-  FakeClock* clock = nullptr;            ///< moved by what a call takes
+  double disturbed_ms = 0;                ///< what else the machine does while the whole is timed for the first time
+  double aten_ms = 0;                     ///< of a region's aten form; 0: 10
+  std::map<std::string, double> spread;   ///< of baselines, where it is not 0.1
+  std::map<std::string, double> host_us;  ///< until a call returns, where it is not 5
+  FakeClock* clock = nullptr;             ///< moved by what a call takes
   double evaluate_seconds = 0, verify_seconds = 0;
   std::string late;                               ///< the call (open, evaluate, verify, claim) that runs out of time
   std::string late_mode;                          ///< a baseline that does while it is compiled
@@ -274,7 +275,7 @@ class FakeEvaluator : public EvaluatorApi {
       time.median_ms = ms;
       time.lo_ms = ms - wide;
       time.hi_ms = ms + wide;
-      time.host_us = 5;
+      time.host_us = host_us.contains(name) ? host_us[name] : 5;
       time.samples_ms = {ms, ms};
       if (shipped_kept_ms > 0) {
         time.kept_ms = name == "shipped" ? shipped_kept_ms : ms + baseline_kept_ms;

@@ -193,6 +193,17 @@ TEST_CASE("a difference inside the noise is no improvement") {
   CHECK(result->reason.find("noise") != std::string::npos);
 }
 
+TEST_CASE("where the fastest failed its last proof, that is the reason, and not the noise of what is left") {
+  World world;
+  world.evaluator.wrong = {"r0="};  // with any kernel of ours
+  world.evaluator.shipped_ms = 6;   // what is left, beside a baseline of 6
+  const auto result = world.run();
+  REQUIRE(result.has_value());
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("failed its last proof (wrong)") != std::string::npos);
+  CHECK(result->reason.find("inside the noise") == std::string::npos);
+}
+
 TEST_CASE("where the best baseline fails the gate itself, the next one ships") {
   World world;
   world.evaluator.shipped_ms = 50;

@@ -36,6 +36,7 @@ class Grade:
     compiled: bool
     correct: bool
     speedup: float | None
+    speedup_interval: tuple[float, float] | None
     baseline: str | None
     reward: float | None
     outcome: str

@@ -129,6 +129,21 @@ def compare(actual: torch.Tensor, ref: Reference, poison: int | None = None) -> 
     return Errors(fro, max(0.0, largest), worst, err2)
 
 
+def slope(actual: torch.Tensor, ref: Reference) -> float | None:
+    """The factor by which the reference lies nearest to `actual`, over the elements that can be compared: what tells values that are
+    scaled from values that are rounded. None where the reference is zero, or a value is not finite."""
+    along = total = 0.0
+    for part in pieces(actual.numel(), actual.device):
+        a, x = actual.detach()[part].to(torch.float64), ref.exact[part].to(torch.float64)
+        if not ref.clean:
+            compared, _ = masks(x, ref.eager[part])
+            a, x = torch.where(compared, a, 0.0), torch.where(compared, x, 0.0)
+        along += float((a * x).sum())
+        total += float(x.square().sum())
+    found = along / total if total > 0 else math.nan
+    return found if math.isfinite(found) else None
+
+
 def misplaced(actual: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
     """Where a NaN or Inf is that should not be, or is not where it should be."""
     compared, special = masks(exact, eager)

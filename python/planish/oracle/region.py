@@ -463,6 +463,9 @@ def judge_output(
     verdict = expected.judge(index, actual, error, inputs, stage)
     row = _row(out, errors.fro, errors.max, verdict, errors.worst, actual)
     if not verdict.ratio <= 1:
+        slope = measure.slope(actual, out.ref)
+        if slope is not None:
+            row["slope"] = slope
         return row, "mismatch", _words(errors, verdict, row)
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected

@@ -40,6 +40,16 @@ def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return constructor_arguments(getattr(module, "get_init_inputs", list)())
 
 
+def _in_modes_of(model: nn.Module, other: nn.Module) -> nn.Module:
+    """`other`, training or not as the model is, and its parts as the model's of the same names: a task may hold some in another mode."""
+    other.train(model.training)
+    twins = dict(model.named_modules())
+    for name, child in other.named_modules():
+        if name in twins:
+            child.training = twins[name].training
+    return other
+
+
 def load_model(path: Path, task: LoadedTask) -> nn.Module:
     """A new-style model for the task, on the CPU: from a shipped folder (given the live module where there is one), or from a .py
     with a class ModelNew or, without one, a function (function.py). Raises PlanishError(load_failed) with what the foreign code raised."""
@@ -62,11 +72,7 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
         model: nn.Module = made(*args, **kwargs)
         if not isinstance(model, nn.Module):
             raise PlanishError("load_failed", f"{path}: ModelNew makes a {type(model).__name__}, not a torch.nn.Module", "derive it from nn.Module")
-        model.train(task.model.training)
-        for name, child in model.named_modules():  # a task may hold parts in another mode than the whole
-            twin = dict(task.model.named_modules()).get(name)
-            child.training = child.training if twin is None else twin.training
-        return model
+        return _in_modes_of(task.model, model)
     except PlanishError:
         raise
     except (Exception, SystemExit) as error:
@@ -132,7 +138,7 @@ class ModuleHandle(Handle):
         self.tree = pytree.treespec_loads(graph["input_tree"])
         self.result_tree = pytree.treespec_loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
-        model = task.rebuild().train(task.model.training) if reference else load_model(path, task)
+        model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task)
         # What Planish ships has the task's own parts.
         self.places = Places("own") if not state else by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
         self.model = model.to(device)

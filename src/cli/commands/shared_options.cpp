@@ -94,8 +94,10 @@ void add_search(CLI::App* verb, SearchOptions& search) {
                  "On a GPU, also look at the memory accesses of what is found with compute-sanitizer")
       ->envname("PLANISH_MEMORY_CHECK");
   add_accuracy(verb, search.accuracy);
-  verb->add_option("--baselines", search.baselines,
-                   "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
+  verb->add_option(
+          "--baselines", search.baselines,
+          "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune (which joins a list with a "
+          "mode of torch.compile where the host is what eager waits for)")
       ->envname("PLANISH_BASELINES")
       ->capture_default_str();
   add_task_timeout(verb, search.task_timeout);

@@ -207,6 +207,16 @@ def test_a_call_that_fails_is_answered_and_says_why(runner: Client, task: Path) 
     assert len(error.value.message) < 200
 
 
+def test_the_tasks_own_module_is_one_too(runner: Client, task: Path) -> None:
+    """What solutions are timed beside: asked for as the reference, with its parts in their modes, bound and run as any other."""
+    task.write_text(TASK.replace("        self.count += 1\n", "        assert not self.frozen.training and self.training\n        self.count += 1\n").replace(
+        '        self.register_buffer', "        self.frozen = nn.Identity().eval()\n        self.register_buffer"))  # fmt: skip
+    handle = int(runner.ask("load_module", path=str(task), task=str(task), seed=1, state=True, reference=True)["handle"])
+    weight, _, x, result, after = module_data(runner, handle)
+    runner.ask("run", handle=handle, data="d")
+    assert torch.equal(result.tensor, x.tensor * weight.tensor) and float(after.tensor) == 6
+
+
 def test_a_shipped_folder_is_a_module(runner: Client, tmp_path: Path) -> None:
     folder = ship(tmp_path, TASK)
     handle = int(runner.ask("load_module", path=str(folder), task=str(tmp_path / "task.py"), seed=1, state=True)["handle"])

@@ -173,14 +173,14 @@ def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
     before = recorded(store)
     assert under_way and before, "it ended before it could be killed"
-    if any(level == "full" for _, _, level, _ in before):
-        pytest.skip("this machine was too busy to kill it within its search")
     second = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert second.returncode == 0, second.stderr
     [row] = json.loads((tmp_path / "out" / "live.json").read_text())["runs"]
     assert row["resumed"] and row["screened"] <= 30
     after = recorded(store)
-    assert after[: len(before)] == before and len(after) > len(before)
+    # Where it was killed behind its search, all that was proposed had been measured already.
+    searched = any(level == "full" for _, _, level, _ in before)
+    assert after[: len(before)] == before and (searched or len(after) > len(before))
 
 
 def test_warm_runs_know_what_cold_ones_measured(tmp_path: Path) -> None:
