@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "ship/parts.h"
 #include "ship/sample.h"
 
 using namespace planish;
@@ -50,7 +51,7 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK(document["binaries"] == Json::array({"kernels/k0.so"}));
   CHECK(document["files"]["reference.py"] == sha256_hex("import torch\nclass Model: pass\n"));
   CHECK_FALSE(document["files"].contains("ship.json"));
-  CHECK(document["files"].size() == 10);
+  CHECK(document["files"].size() == 8 + ship::python_parts.size());
   CHECK(ship::check_folder(request.folder).has_value());
   CHECK(neighbours() == 0);
 }

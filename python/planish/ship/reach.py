@@ -96,6 +96,7 @@ class Reached:
         self.tokens: dict[str, str] = {}  #: by path: what was there
         self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
         self.problem = ""
+        self.hooks: list[dict[int, Any]] = []  #: that run before the modules' forwards; compared where modules are
         self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
 
     def plan(self) -> dict[str, Any]:
@@ -163,11 +164,12 @@ class Difference:
 
     def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
         self._state, self.why, self._place = state, why, place
+        self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
 
     def holds(self, root: nn.Module) -> bool:
         """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
         if self._place is None:
-            return self._state.fits(root, False)
+            return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
         holder, key, value = self._place
         return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
 
@@ -309,6 +311,7 @@ class _Walk:
         """A module of the tree, or one that a plain attribute holds: that one's mode, hooks, parameters and children count too."""
         self._mark(module, name)
         attributes = vars(module)
+        self.found.hooks.append(module._forward_pre_hooks)
         holder = self._dict_of(module)
         prefix = f"{name}." if name else ""
         if module is not self.root:  # no reference to what owns all this
