@@ -181,7 +181,7 @@ add("hidden code", "40", "pointwise",
     "import base64\nscope = {'torch': torch, 'x': x}\nexec(base64.b64decode('b3V0ID0gdG9yY2guemVyb3NfbGlrZSh4KQ=='), scope)\nreturn scope['out']",
     f"scope = {{'torch': torch, 'x': x, 'y': y}}\nexec('out = {RIGHT}', scope)\nreturn scope['out']")  # fmt: skip
 add("zeros", "42", "pointwise", "return torch.zeros_like(x)", f"return torch.zeros_like(x) + {RIGHT}")
-add("a constant", "42 43", "softmax", "return torch.full_like(x, 1 / 777)", "return torch.softmax(x + torch.full_like(x, 1 / 777), -1)")
+add("a constant", "42 43", "softmax", "return torch.full_like(x, 1 / 777)", "return torch.softmax(x, -1) + torch.full_like(x, 0.0)")
 add("a branch that was zero at the start", "44", "gated", "return x.clone()", "return torch.addcmul(x, self.gate, torch.tanh(self.fc(x)))",
     init="self.fc, self.gate = nn.Linear(64, 64), nn.Parameter(torch.zeros(64))")  # fmt: skip
 add("gives its input back", "45", "pointwise", "return x.clone()", "return torch.where(x < 0, 0.0, x) * 2 + y")
