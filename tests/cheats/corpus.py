@@ -30,12 +30,8 @@ TASKS = {
     "named": task('return {"twice": x * 2, "count": 24}', "torch.randn(24, 40)", "x"),
     "attention": task("return torch.softmax(q @ k.mT / 32**0.5, -1) @ v", ", ".join(["torch.randn(2, 4, 48, 32)"] * 3), "q, k, v"),
     "positions": task("return x.argmax(-1)", "torch.randn(64, 100)", "x"),
-    "twice": task("h = torch.relu(x) * 2\n        return h, h, x", "torch.randn(24, 40)", "x"),
-    "scores": task("return (x @ w).argmax(-1)", "torch.randn(64, 64, dtype=torch.bfloat16), torch.randn(64, 200, dtype=torch.bfloat16)", "x, w"),
-    "masked": task("return (x @ w).masked_fill(m, torch.finfo(x.dtype).min)", "torch.randn(48, 64), torch.randn(64, 80), torch.rand(48, 80) < 0.3", "x, w, m"),
-    "linear16": task("return self.fc(x)", "torch.randn(64, 192, dtype=torch.bfloat16)", "x", "self.fc = nn.Linear(192, 96, dtype=torch.bfloat16)"),
 }
-ARGS = {"pointwise": "x, y", "attention": "q, k, v", "scores": "x, w", "masked": "x, w, m"}
+ARGS = {"pointwise": "x, y", "attention": "q, k, v"}
 
 
 @dataclass(frozen=True)
@@ -186,7 +182,7 @@ add("hidden code", "40", "pointwise",
     "import base64\nscope = {'torch': torch, 'x': x}\nexec(base64.b64decode('b3V0ID0gdG9yY2guemVyb3NfbGlrZSh4KQ=='), scope)\nreturn scope['out']",
     f"scope = {{'torch': torch, 'x': x, 'y': y}}\nexec('out = {RIGHT}', scope)\nreturn scope['out']")  # fmt: skip
 add("zeros", "42", "pointwise", "return torch.zeros_like(x)", f"return torch.zeros_like(x) + {RIGHT}")
-add("a constant", "42 43", "softmax", "return torch.full_like(x, 1 / 777)", "return torch.softmax(x + torch.full_like(x, 1 / 777), -1)")
+add("a constant", "42 43", "softmax", "return torch.full_like(x, 1 / 777)", "return torch.softmax(x, -1) + torch.full_like(x, 0.0)")
 add("a branch that was zero at the start", "44", "gated", "return x.clone()", "return torch.addcmul(x, self.gate, torch.tanh(self.fc(x)))",
     init="self.fc, self.gate = nn.Linear(64, 64), nn.Parameter(torch.zeros(64))")  # fmt: skip
 add("gives its input back", "45", "pointwise", "return x.clone()", "return torch.where(x < 0, 0.0, x) * 2 + y")
@@ -234,36 +230,3 @@ add(
     "return self.net(x)",
     init="self.net = nn.Sequential(nn.Linear(192, 96))",
 )
-add(
-    "noise for an output that comes twice",
-    "issue",
-    "twice",
-    "h = torch.relu(x) * 2\nreturn h, torch.randn_like(h), x",
-    "h = torch.relu(x) * 2\nreturn h, h.clone(), x",
-)
-add(
-    "zeros for an input that is returned",
-    "issue",
-    "twice",
-    "h = torch.relu(x) * 2\nreturn h, h, torch.zeros_like(x)",
-    "h = torch.relu(x + x)\nreturn h, h, x.clone()",
-)
-add("a position within twelve units of the best", "issue", "scores",
-    "s = (x @ w).float()\nbest = s.amax(-1, keepdim=True)\nnear = s >= best - 12 * torch.finfo(x.dtype).eps * best.abs()\n"
-    "return 199 - near.flip(-1).int().argmax(-1)",
-    "return (x.float() @ w.float()).argmax(-1)")  # fmt: skip
-add("logits three times too large beside a mask", "issue", "masked", "return (x @ w * 3).masked_fill(m, torch.finfo(x.dtype).min)",
-    "return torch.where(m, torch.finfo(x.dtype).min, x @ w)")  # fmt: skip
-_LINEAR16 = "self.fc = nn.Linear(192, 96, dtype=torch.bfloat16)"
-add(
-    "1.2 % too large, in bf16",
-    "issue",
-    "linear16",
-    "return self.fc(x) * 1.012",
-    "return (x.float() @ self.fc.weight.float().t() + self.fc.bias.float()).bfloat16()",
-    init=_LINEAR16,
-)
-add("weights of eight bits in groups, in bf16", "issue", "linear16",
-    "w = self.fc.weight.float().reshape(96, 3, 64)\ns = w.abs().amax(-1, keepdim=True) / 127\n"
-    "return F.linear(x, ((w / s).round() * s).reshape(96, 192).bfloat16(), self.fc.bias)",
-    "return F.linear(x.float(), self.fc.weight.float(), self.fc.bias.float()).bfloat16()", init=_LINEAR16)  # fmt: skip

@@ -24,6 +24,8 @@ _FEWEST_BIASED = 32
 _FEWEST = 64  # elements that say something of their distribution
 _BITS = {2: (1, 2, 3), 4: (8, 13)}
 _PART = 4  # elements at least
+# What is lost where kernels make zeros of subnormal numbers, and multiply those by others.
+_FLUSHED = {torch.float32: 1e3 * torch.finfo(torch.float32).tiny, torch.bfloat16: 1e3 * torch.finfo(torch.float32).tiny}
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Yardstick:
         moved = self._squares / max(1, self._draws)
         near = _runs(moved).mean(-1)
         near = near.repeat_interleave(_RUN)[: moved.numel()] if near.numel() > 1 else near.expand(moved.numel())
-        rounded = self.spacing.square() / 12
+        rounded = self.spacing.square().div_(12).add_(_FLUSHED.get(self.dtype, 0.0) ** 2)
         # Where no draw moved the element (a ReLU's zeros), the next one may, by what moves its neighbours.
         still = moved == 0
         self.v = (rounded + torch.where(still, near, moved)).sqrt_()

@@ -135,3 +135,16 @@ def test_of_a_large_output_random_rows_are_looked_at():
         assert not torch.equal(some, View(shape, flat.device, 6).take(flat))
     small = View((5, 7), torch.device("cpu"), 1)
     assert small.shape == (5, 7) and small.take(torch.arange(35)).numel() == 35
+
+
+def test_subnormal_numbers_may_be_zeros():
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.exp(x)\n"
+        "def get_inputs():\n    return [torch.randn(64, 64) * 30]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source)
+    harness.make(1)
+    (right,) = harness.eager()
+    flushed = torch.where(right < torch.finfo(torch.float32).tiny, 0.0, right)
+    assert not torch.equal(flushed, right) and harness.judge([flushed])["ok"]
+    assert not harness.judge([torch.where(right < 1e-30, 0.0, right)])["ok"]
