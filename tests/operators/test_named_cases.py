@@ -183,6 +183,7 @@ TAKEN_CASES: dict[str, tuple[Any, ...]] = {
     "a tensor that goes by its name alone": (lambda x, y: torch.searchsorted(x, y, sorter=x.argsort()), X[0].flip(0), X[1]),
     "windows of one number": (lambda x: x.unfold(0, 1, 1).clone(), torch.tensor(2.0)),
     "renorm of complex numbers": (lambda x: x.renorm(1, 0, 1.0), torch.complex(X, X * X)),
+    "nothing, uninitialised": (lambda x: (x * 2, x.new_empty(0)), X),
     "complex double": (lambda x: torch.fft.ifft(x.double()), X),
     "fp8 on the way": (lambda x: x.to(torch.float8_e4m3fn).float() * 2, X),
 }

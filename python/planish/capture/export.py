@@ -266,7 +266,7 @@ class _Writer:
         for spec, source in zip(self.program.graph_signature.output_specs, output_node.args[0], strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
                 if isinstance(source, fx.Node) and isinstance(spec.arg, TensorArgument):
-                    refuse_dtype(source.meta["val"].dtype, f"a result{line_of(source)} is", self.path)
+                    refuse_dtype(source.meta["val"].dtype, f"a result{line_of(source)} is", self.path, result=True)
                     user.append({"value": self.value_of[(source, None)], "kind": "user"})
                 else:
                     user.append({"kind": "scalar", "arg": arguments.encode_plain(getattr(spec.arg, "value", source), self.path)})

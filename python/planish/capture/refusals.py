@@ -85,10 +85,11 @@ def not_strided(node: fx.Node, kind: str, path: Path) -> PlanishError:
                       "pass dense tensors (.to_dense(), .dequantize(), to_padded_tensor()), or move that part out of the module")  # fmt: skip
 
 
-def refuse_dtype(dtype: torch.dtype, what: str, path: Path) -> None:
+def refuse_dtype(dtype: torch.dtype, what: str, path: Path, result: bool = False) -> None:
     """Raises PlanishError (unsupported_op) for types that tensors of a task may not have where it is entered or left: nothing compares them,
-    and no data are drawn in them. `what` says whose it is, up to the verb."""
-    if dtype not in arguments.DTYPES and dtype not in (torch.complex64, torch.complex128):
+    and no data are drawn in them (as a `result` unsigned integers will do). `what` says whose it is, up to the verb."""
+    more = (torch.complex64, torch.complex128, *((torch.uint16, torch.uint32, torch.uint64) if result else ()))
+    if dtype not in arguments.DTYPES and dtype not in more:
         raise task_error("unsupported_op", path, f"{what} of type {str(dtype).removeprefix('torch.')}, which cannot be proved",
                          "cast inside the module, so that it takes and returns one of the usual types (float32, float16, bfloat16, int8, …)")  # fmt: skip
 

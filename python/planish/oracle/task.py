@@ -235,7 +235,7 @@ def refuse_random(captured: Captured, path: Path) -> None:
     """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
-        if name in _UNINITIALIZED and _is_returned(node):
+        if name in _UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
             raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
                              "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
         tags = getattr(node.target, "tags", ())
