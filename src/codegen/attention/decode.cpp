@@ -69,7 +69,7 @@ class DecodeSchedule : public Schedule {
       : kernel_(kernel), parts_(std::move(parts)), decode_(std::move(decode)), device_(device) {}
 
   std::vector<Gene> genes() const override {
-    return {{"threads", {256, 128, 64, 512}}, {"stages", {3, 2, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+    return {{"threads", {64, 128, 256, 512}}, {"stages", {2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
     return illegal_plan(decode_, decode_plan(genome), device_);
