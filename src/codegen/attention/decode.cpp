@@ -69,7 +69,7 @@ class DecodeSchedule : public Schedule {
       : kernel_(kernel), parts_(std::move(parts)), decode_(std::move(decode)), device_(device) {}
 
   std::vector<Gene> genes() const override {
-    return {{"threads", {256, 128, 64, 512}}, {"stages", {3, 2, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+    return {{"threads", {64, 128, 256, 512}}, {"stages", {2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
     return illegal_plan(decode_, decode_plan(genome), device_);
@@ -145,7 +145,7 @@ class DecodeSchedule : public Schedule {
     const double bytes = turns * static_cast<double>(decode_.features + decode_.columns) * 2;
     // A multiprocessor's share, of all that run beside it.
     const double busy = std::min(blocks, resident) / resident;
-    const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.35);
+    const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.75);
     const double flight = plan.warps * plan.blocks * (plan.stages - 1.0) >= 8 ? 1 : 1.3;
     const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
     return waves * (3 + bytes / rate * flight) + joins + 0.1 * plan.blocks;

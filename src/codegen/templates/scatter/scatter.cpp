@@ -11,7 +11,7 @@ namespace {
 class ScatterOnCuda : public Schedule {
  public:
   explicit ScatterOnCuda(const Kernel& kernel) : kernel_(kernel) {}
-  std::vector<Gene> genes() const override { return {{"threads", {128, 256, 64}}}; }
+  std::vector<Gene> genes() const override { return {{"threads", {64, 128, 256}}}; }
   std::string illegal(const Genome&) const override { return {}; }
   std::vector<Genome> seeds() const override { return {{{"threads", 128}}}; }
   Outline outline(const Genome& genome) const override {
