@@ -19,7 +19,7 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
   SkinnyPlan plan;
-  plan.tiles = value("tile_m", 16) / 16;
+  plan.tiles = value("rows", 16) / 16;
   plan.warps = value("threads", 512) / 32;
   plan.stages = value("stages", 4);
   plan.blocks = value("blocks", 1) * device.sms;
@@ -28,6 +28,12 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   plan.x_shared = value("operand_residency", 1) != 0;
   plan.fast = value("fast", 0) != 0;
   return plan;
+}
+
+/// That a block goes through its rows in.
+std::int64_t passes_of(const Skinny& s, const SkinnyPlan& plan) {
+  const std::int64_t rows = std::int64_t{16} * plan.tiles * plan.blocks;
+  return (s.rows + rows - 1) / rows;
 }
 
 /// As ptxas found it for kernels with little beside the products.
@@ -62,7 +68,7 @@ Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
 
 std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device&) {
   return {{"threads", {512, 256}},
-          {"tile_m", {16, 32, 64}},
+          {"rows", {16, 32, 64}},
           {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
           {"blocks", {1, 2}},
           {"min_blocks", {1, 2}},
@@ -74,7 +80,7 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
   const Layout layout = skinny::layout_of(s, plan);
-  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "tile_m is more than a block has";
+  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
   if (plan.blocks > s.rows) return "more blocks than rows of weights";
   if (plan.blocks > device.sms * plan.resident) return "blocks that would wait for others to end";
@@ -93,7 +99,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
             for (const auto where : {in_shared, in_registers}) {
               for (const int shared : {1, 0}) {
                 Genome genome{{"threads", gene_threads},
-                              {"tile_m", tile},
+                              {"rows", tile},
                               {"stages", stages},
                               {"blocks", blocks},
                               {"min_blocks", resident},
@@ -106,8 +112,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
                 const SkinnyPlan plan = plan_of(device, genome);
                 const Layout layout = skinny::layout_of(s, plan);
                 const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
-                const std::int64_t passes =
-                    (s.rows + 16 * plan.tiles * plan.blocks - 1) / (16 * plan.tiles * plan.blocks);
+                const std::int64_t passes = passes_of(s, plan);
                 double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
                 time += resident > blocks ? 0 : 0.015;
                 time += gene_threads == 512 ? 0 : 0.03;
@@ -134,6 +139,7 @@ Outline skinny_outline(const Skinny& s, const Device& device, const Genome& geno
   out.registers = registers_of(s, plan, layout);
   out.shared_bytes = static_cast<double>(layout.shared_bytes);
   out.blocks = plan.blocks;
+  out.trips = static_cast<double>(layout.steps * passes_of(s, plan));
   out.flight_bytes = static_cast<double>(plan.stages * layout.stage_bytes);
   return out;
 }
