@@ -10,8 +10,6 @@
 namespace planish::codegen {
 namespace {
 
-using skinny::Layout;
-
 constexpr std::int64_t in_registers = 1, in_shared = 2;  ///< choices of `residency`: where weights wait
 
 SkinnyPlan plan_of(const Device& device, const Genome& genome) {
@@ -37,7 +35,7 @@ std::int64_t passes_of(const Skinny& s, const SkinnyPlan& plan) {
 }
 
 /// As ptxas found it for kernels with little beside the products.
-int registers_of(const Skinny& s, const SkinnyPlan& plan, const Layout& layout) {
+int registers_of(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& layout) {
   const int vectors = 2 * layout.groups;
   const int ring = plan.ring_shared ? 0 : plan.stages * vectors * 4;
   const int x = layout.columns * 4 * (plan.x_shared ? 1 : 2);
@@ -79,7 +77,7 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
-  const Layout layout = skinny::layout_of(s, plan);
+  const skinny::Layout layout = skinny::layout_of(s, plan);
   if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
   if (plan.blocks > s.rows) return "more blocks than rows of weights";
@@ -110,7 +108,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
                 // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
                 // launch after this one as many; x is read again at every pass where it is not kept.
                 const SkinnyPlan plan = plan_of(device, genome);
-                const Layout layout = skinny::layout_of(s, plan);
+                const skinny::Layout layout = skinny::layout_of(s, plan);
                 const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
                 const std::int64_t passes = passes_of(s, plan);
                 double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
@@ -133,7 +131,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
 
 Outline skinny_outline(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
-  const Layout layout = skinny::layout_of(s, plan);
+  const skinny::Layout layout = skinny::layout_of(s, plan);
   Outline out;
   out.threads = plan.warps * 32;
   out.registers = registers_of(s, plan, layout);
