@@ -12,7 +12,7 @@
 namespace planish::codegen {
 namespace {
 
-constexpr std::string_view machine = R"(#include "skinny_cpu.h"
+constexpr std::string_view machine = R"(#include <skinny_cpu.h>
 )";
 
 /// Policies, each run and compared with sums in double; `check` gives the number of those that are wrong.

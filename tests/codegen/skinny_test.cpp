@@ -210,7 +210,7 @@ TEST_CASE("genomes that do not fit are refused by name") {
     return illegal(*kernel, h200(), changed);
   };
   CHECK(why("stages", 16).find("shared memory") != std::string::npos);
-  CHECK(why("tile_m", 64).find("tile_m") != std::string::npos);
+  CHECK(why("rows", 64).find("more rows") != std::string::npos);
   genome["operand_residency"] = 0;
   genome["residency"] = 1;
   CHECK(why("stages", 3).find("do not divide") != std::string::npos);

@@ -9,6 +9,8 @@
 
 #include "activation_samples.h"
 #include "attention_samples.h"
+#include "codegen/graph_builder.h"
+#include "codegen/lower/lower.h"
 #include "codegen/templates/genomes.h"
 #include "column_samples.h"
 #include "cooperative_genomes.h"
@@ -40,6 +42,16 @@ samples::Sample product(std::int64_t rows, std::int64_t columns, std::int64_t de
   return {"product", {}, std::move(b.k)};
 }
 
+/// A linear layer of two rows in 16 bits.
+samples::Sample few_rows() {
+  GraphBuilder g;
+  const int x = g.input({2, 1024}, DType::bf16), weights = g.input({512, 1024}, DType::bf16);
+  const std::vector<int> y{g.node("linear", {V("input", x), V("weight", weights)}, {2, 512}, DType::bf16)};
+  LowerLimits limits;
+  limits.contractions = true;
+  return {"few_rows", {}, *lower(g.graph, {true}, y, limits)};
+}
+
 std::vector<samples::Sample> some_of_each() {
   std::vector<samples::Sample> out;
   for (auto some : {samples::small_samples, samples::row_samples, samples::activation_samples, samples::column_samples,
@@ -49,6 +61,7 @@ std::vector<samples::Sample> some_of_each() {
     for (std::size_t i = 0; i < all.size(); i += std::max<std::size_t>(1, all.size() / 6)) out.push_back(all[i]);
   }
   out.push_back(product(64, 48, 200));
+  out.push_back(few_rows());
   out.push_back({"attention", {}, samples::attention_sample({.queries = 200, .keys = 100, .features = 32}).kernel});
   out.push_back({"recurrence", {}, samples::recurrence_sample()});
   out.push_back(samples::scatter_sample(6, 50, 40));

@@ -10,8 +10,6 @@
 namespace planish::codegen {
 namespace {
 
-using skinny::Layout;
-
 constexpr std::int64_t in_registers = 1, in_shared = 2;  ///< choices of `residency`: where weights wait
 
 SkinnyPlan plan_of(const Device& device, const Genome& genome) {
@@ -19,7 +17,7 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
   SkinnyPlan plan;
-  plan.tiles = value("tile_m", 16) / 16;
+  plan.tiles = value("rows", 16) / 16;
   plan.warps = value("threads", 512) / 32;
   plan.stages = value("stages", 4);
   plan.blocks = value("blocks", 1) * device.sms;
@@ -30,8 +28,14 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   return plan;
 }
 
+/// That a block goes through its rows in.
+std::int64_t passes_of(const Skinny& s, const SkinnyPlan& plan) {
+  const std::int64_t rows = std::int64_t{16} * plan.tiles * plan.blocks;
+  return (s.rows + rows - 1) / rows;
+}
+
 /// As ptxas found it for kernels with little beside the products.
-int registers_of(const Skinny& s, const SkinnyPlan& plan, const Layout& layout) {
+int registers_of(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& layout) {
   const int vectors = 2 * layout.groups;
   const int ring = plan.ring_shared ? 0 : plan.stages * vectors * 4;
   const int x = layout.columns * 4 * (plan.x_shared ? 1 : 2);
@@ -62,7 +66,7 @@ Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
 
 std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device&) {
   return {{"threads", {512, 256}},
-          {"tile_m", {16, 32, 64}},
+          {"rows", {16, 32, 64}},
           {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
           {"blocks", {1, 2}},
           {"min_blocks", {1, 2}},
@@ -73,8 +77,8 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
-  const Layout layout = skinny::layout_of(s, plan);
-  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "tile_m is more than a block has";
+  const skinny::Layout layout = skinny::layout_of(s, plan);
+  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
   if (plan.blocks > s.rows) return "more blocks than rows of weights";
   if (plan.blocks > device.sms * plan.resident) return "blocks that would wait for others to end";
@@ -93,7 +97,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
             for (const auto where : {in_shared, in_registers}) {
               for (const int shared : {1, 0}) {
                 Genome genome{{"threads", gene_threads},
-                              {"tile_m", tile},
+                              {"rows", tile},
                               {"stages", stages},
                               {"blocks", blocks},
                               {"min_blocks", resident},
@@ -104,10 +108,9 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
                 // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
                 // launch after this one as many; x is read again at every pass where it is not kept.
                 const SkinnyPlan plan = plan_of(device, genome);
-                const Layout layout = skinny::layout_of(s, plan);
+                const skinny::Layout layout = skinny::layout_of(s, plan);
                 const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
-                const std::int64_t passes =
-                    (s.rows + 16 * plan.tiles * plan.blocks - 1) / (16 * plan.tiles * plan.blocks);
+                const std::int64_t passes = passes_of(s, plan);
                 double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
                 time += resident > blocks ? 0 : 0.015;
                 time += gene_threads == 512 ? 0 : 0.03;
@@ -128,12 +131,13 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
 
 Outline skinny_outline(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
-  const Layout layout = skinny::layout_of(s, plan);
+  const skinny::Layout layout = skinny::layout_of(s, plan);
   Outline out;
   out.threads = plan.warps * 32;
   out.registers = registers_of(s, plan, layout);
   out.shared_bytes = static_cast<double>(layout.shared_bytes);
   out.blocks = plan.blocks;
+  out.trips = static_cast<double>(layout.steps * passes_of(s, plan));
   out.flight_bytes = static_cast<double>(plan.stages * layout.stage_bytes);
   return out;
 }

@@ -10,7 +10,6 @@
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/expression.h"
 #include "codegen/skinny/cuda_skinny.h"
-#include "codegen/variables.h"
 
 namespace planish::codegen::skinny {
 namespace {
@@ -34,7 +33,7 @@ PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
 class Printer {
  public:
   Printer(const Kernel& kernel, const Skinny& s, const SkinnyPlan& plan)
-      : kernel_(kernel), s_(s), plan_(plan), moves_(variables_of(kernel)), writer_(kernel) {
+      : kernel_(kernel), s_(s), plan_(plan), moves_(skinny_variables(kernel)), writer_(kernel) {
     writer_.of_fold = [this](int reduction) { return fold(reduction); };
     writer_.at_hand = [this](int id) { return value(id); };
     writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);

@@ -6,7 +6,6 @@
 #include "codegen/contraction/direct.h"
 #include "codegen/emit/expression.h"
 #include "codegen/passes.h"
-#include "codegen/variables.h"
 
 namespace planish::codegen {
 namespace {
@@ -25,7 +24,7 @@ std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) 
 /// Sorts a kernel's reductions and variables out; each step says why it cannot.
 class Finder {
  public:
-  explicit Finder(const Kernel& kernel) : kernel_(kernel), moves_(variables_of(kernel)) {}
+  explicit Finder(const Kernel& kernel) : kernel_(kernel), moves_(skinny_variables(kernel)) {}
 
   Result<Skinny> find() {
     if (kernel_.anchor != Anchor::row && kernel_.anchor != Anchor::contraction) return no("another kind of kernel");
@@ -178,6 +177,25 @@ class Finder {
 };
 
 }  // namespace
+
+std::vector<std::vector<bool>> skinny_variables(const Kernel& kernel) {
+  const std::size_t count = kernel.space.extents.size(), outer = count - static_cast<std::size_t>(kernel.inner);
+  std::vector<std::vector<bool>> all;
+  for (const Node& node : kernel.nodes) {
+    std::vector<bool> mine(count, false);
+    if (node.op == Op::reduced) {
+      mine = all[static_cast<std::size_t>(kernel.reductions[static_cast<std::size_t>(node.reduction)].arg)];
+      std::fill(mine.begin() + static_cast<std::ptrdiff_t>(outer), mine.end(), false);
+    }
+    for (std::size_t v = 0; v < count; ++v) {
+      mine[v] = mine[v] || node.index.depends_on(static_cast<int>(v));
+      for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));
+      for (const int a : node.args) mine[v] = mine[v] || all[static_cast<std::size_t>(a)][v];
+    }
+    all.push_back(std::move(mine));
+  }
+  return all;
+}
 
 Result<Skinny> skinny_of(const Kernel& kernel) {
   return Finder(kernel).find();

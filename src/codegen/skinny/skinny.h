@@ -32,6 +32,11 @@ struct Skinny {
 constexpr std::int64_t most_skinny_rows = 16;  ///< m: beyond, tiles that several warps share do better
 constexpr std::size_t most_skinny_parts = 3;
 
+/// By node: the variables of the space that its value depends on, for row and contraction kernels without folds across.
+/// A fold's result depends on what its argument does, but for the inner variables: a norm's sum is one for all n, where
+/// variables_of() counts every outer variable.
+std::vector<std::vector<bool>> skinny_variables(const Kernel& kernel);
+
 /// Error kind `unsupported` where the kernel is not one; the message says why not.
 Result<Skinny> skinny_of(const Kernel& kernel);
 

@@ -37,7 +37,18 @@ class SkinnyTemplate : public Template {
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override {
     if (kernel.anchor != Anchor::row) return other(kernel).cost(kernel);
-    Cost total = streaming_cost(kernel);
+    Cost total;
+    total.bytes = least_bytes(kernel);
+    const auto moves = skinny_variables(kernel);
+    const auto times = [&](int node) {
+      double points = 1;
+      for (std::size_t v = 0; v < kernel.space.extents.size(); ++v)
+        if (moves[static_cast<std::size_t>(node)][v]) points *= static_cast<double>(kernel.space.extents[v]);
+      return points;
+    };
+    for (std::size_t n = 0; n < kernel.nodes.size(); ++n)
+      total.flops += weight(info(kernel.nodes[n].op).cost) * times(static_cast<int>(n));
+    for (const Reduction& reduction : kernel.reductions) total.flops += times(reduction.arg);
     const auto skinny = skinny_of(kernel);
     total.products = 2 * static_cast<double>(skinny->count) * static_cast<double>(skinny->rows) *
                      static_cast<double>(skinny->depth) * static_cast<double>(skinny->parts.size());
