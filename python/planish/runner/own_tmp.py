@@ -48,11 +48,13 @@ def take(*needed: Path) -> None:
     at_home = _home() is not None and _within(os.path.realpath(_STARTED_IN), _home())
     entries = [] if at_home else list(_entries(_STARTED_IN))
     if asks is not None:
+        # Where it was started is imported from where Python was told to (-m), and for no other reason.
+        named = [path for path in _environment() if not (at_home and path == str(_STARTED_IN))]
         shown: set[str] = set()
         links: dict[str, str] = {}
-        for path in (*_with_neighbours(needed), *_environment(), *_model_caches(), *([] if at_home else [str(_STARTED_IN)])):
+        for path in (*_with_neighbours(needed), *named, *_model_caches(), *([] if at_home else [str(_STARTED_IN)])):
             shown.add(_followed(path, links))
-        _ask(int(asks), _outermost({path for path in shown if path.startswith(_tmp() + "/")}))
+        _ask(int(asks), _outermost({path for path in shown if _lies_hidden(path)}))
         for link, target in links.items():
             with contextlib.suppress(OSError):  # there, in a folder that stays
                 os.makedirs(os.path.dirname(link), exist_ok=True)
