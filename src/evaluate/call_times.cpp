@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 namespace planish {
 namespace {
@@ -55,10 +54,10 @@ ModuleTimes times_of(const CallSamples& samples) {
   times.host_us = 1000 * times.median_ms;
   BesideTask beside;
   std::vector<Round> rounds, at_most;  // as measured, and with all that the guest may have been spared
-  for (const auto& [own_ms, reference_ms] : std::views::zip(samples.solution, samples.reference)) {
-    times.samples_ms.push_back(without(own_ms) * usual);
-    beside.own_ms.push_back(without(own_ms));
-    beside.original_ms.push_back(without(reference_ms));
+  for (std::size_t i = 0; i < std::min(samples.solution.size(), samples.reference.size()); ++i) {
+    times.samples_ms.push_back(without(samples.solution[i]) * usual);
+    beside.own_ms.push_back(without(samples.solution[i]));
+    beside.original_ms.push_back(without(samples.reference[i]));
     rounds.push_back({beside.original_ms.back(), beside.own_ms.back()});
     at_most.push_back({beside.original_ms.back(), beside.own_ms.back() + within_the_guest * empty});
   }
