@@ -48,7 +48,7 @@ std::vector<std::int64_t> half_sections(const HalfAttention& half, const Device&
 }
 
 /// Clocks that a multiprocessor takes for the kernel's longest share, as it would be dealt out. The weights are of what
-/// was measured on an H200 (docs/results/attention-16-bit.md): the tensor core and the exponentials do not hide each
+/// was measured on an H200 (docs/results/attention.md): the tensor core and the exponentials do not hide each
 /// other.
 class HalfEstimate {
  public:
