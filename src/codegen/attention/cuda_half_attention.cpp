@@ -90,6 +90,12 @@ class HalfEstimate {
 
 }  // namespace
 
+std::string half_attention_lacks(const HalfAttention& half, const Device& device) {
+  const HalfTiling least{1, 16, 1, false, false, 1};
+  const Status fits = attention::check(half, least, device.shared_bytes);
+  return fits ? "" : fits.error().message;
+}
+
 std::vector<Gene> half_attention_genes(const HalfAttention& half, const Device& device) {
   return {{"tile_m", {128, 192, 64}}, {"tile_n", {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}},
           {"stages", {2, 1, 3}},      {"pingpong", {0, 1}},
