@@ -48,7 +48,7 @@ std::vector<std::int64_t> half_sections(const HalfAttention& half, const Device&
 }
 
 /// Clocks that a multiprocessor takes for the kernel's longest share, as it would be dealt out. The weights are of what
-/// was measured on an H200 (docs/results/attention-16-bit.md): the tensor core and the exponentials do not hide each
+/// was measured on an H200 (docs/results/attention.md): the tensor core and the exponentials do not hide each
 /// other.
 class HalfEstimate {
  public:
@@ -89,6 +89,12 @@ class HalfEstimate {
 };
 
 }  // namespace
+
+std::string half_attention_lacks(const HalfAttention& half, const Device& device) {
+  const HalfTiling least{1, 16, 1, false, false, 1};
+  const Status fits = attention::check(half, least, device.shared_bytes);
+  return fits ? "" : fits.error().message;
+}
 
 std::vector<Gene> half_attention_genes(const HalfAttention& half, const Device& device) {
   return {{"tile_m", {128, 192, 64}}, {"tile_n", {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}},

@@ -72,7 +72,7 @@ class AttentionTemplate : public Template {
     auto parts = attention_of(kernel);
     if (!parts) return nullptr;
     auto half = attention::half_attention_of(kernel, *parts);
-    if (!half || half_attention_seeds(*half, device).empty()) return nullptr;
+    if (!half || !half_attention_lacks(*half, device).empty()) return nullptr;
     return std::make_unique<HalfFusedAttention>(kernel, std::move(*parts), std::move(*half), device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel&, const Device&, const std::vector<Gene>&) const override {
