@@ -29,6 +29,7 @@ class HalfFinder {
   Result<HalfAttention> find() {
     const Contraction &s = a_.scores, &o = a_.values;
     if (s.n.size() != 1 || s.k.size() != 1 || o.n.size() != 1) return no("keys, features or columns of several dims");
+    if (s.m.empty()) return no("one row of queries");
     out_.key = s.n[0];
     out_.feature = s.k[0];
     out_.column = o.n[0];
