@@ -50,6 +50,8 @@ Result<std::vector<fs::path>> files_in(const fs::path& folder) {
     if (it->path() != folder / "ship.json") found.push_back(it->path());
     if (found.size() > most_files) return altered(it->path(), "is one of very many files", "ship it again");
   }
+  if (error == std::errc::filename_too_long)
+    return altered(folder / "…", "lies deeper than anything that is shipped", "ship it again");
   if (error) return std::unexpected(file_error(error.value(), "read", folder));
   return found;
 }
