@@ -19,7 +19,7 @@ struct OutputErrors {
   double fro = 0, max = 0, gate_fro = 0, gate_max = 0, eager_fro = 0, eager_max = 0;
   double ratio = 0;
   std::string statistic{};  ///< which it is: `max`, `row, 100 %`, `bias`, …; empty: nothing is off
-  std::optional<WorstElement> worst;
+  std::optional<WorstElement> worst{};
   /// Of a floating output that is wrong: the factor by which the reference lies nearest to it. 1 within what rounding
   /// does, as that errs both ways; what is scaled is off by its factor and by nothing else.
   std::optional<double> slope = std::nullopt;

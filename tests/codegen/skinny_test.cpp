@@ -27,7 +27,7 @@ constexpr DType half = DType::bf16;
 /// Layers of a network in 16 bits whose hidden states are [1, rows, width].
 struct Net : GraphBuilder {
   std::int64_t rows, width;
-  Net(std::int64_t rows, std::int64_t width) : rows(rows), width(width) {}
+  Net(std::int64_t row_count, std::int64_t features) : rows(row_count), width(features) {}
 
   int weights(std::int64_t n, std::int64_t k) { return input({n, k}, half); }
   int linear(int x, int w) {
