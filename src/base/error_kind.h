@@ -176,6 +176,7 @@ inline constexpr auto error_kind_names = std::to_array<std::string_view>({
     "in_the_way",
     "live_module",
     "not_shipped",
+    "another_module",
     "optimize_failed",
 
     // Patterns.

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
@@ -61,6 +62,7 @@ std::vector<std::pair<std::string, std::string>> shared_texts() {
       {"shared/cuda_memory_prelude.cu", std::string(printing::cuda_memory_prelude())},
       {"shared/math_prelude.cu", std::string(printing::math_prelude())},
       {"shared/machine_text.cu", std::string(contraction::machine_text())},
+      {"shared/ptx.cu", device_text(std::array<std::string_view, 1>{"sm90/ptx.cuh"})},
   };
   // Longer ones first, since one may hold another.
   std::ranges::sort(all, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
@@ -185,6 +187,11 @@ std::vector<Golden> golden_sources() {
   products("folded", samples::folded_samples(false), 1);
   products("spread", samples::spread_samples(false), 1);
   products("attention", samples::attention_samples(false), 2);
+  products("attention", samples::half_attention_samples(false), 2);
+  const DType half = DType::bf16;
+  out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
+  const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};
+  out.add("decode_attention", "grouped", samples::attention_sample(one_token).kernel, h200());
   out.add("recurrence", "lstm", samples::recurrence_sample(), h200());
   for (const auto& [name, shared] : shared_texts()) out.all.push_back({name, shared});
   return std::move(out.all);

@@ -1,0 +1,299 @@
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Names that every device file uses. No header of CUDA's is needed.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define PL_DEVICE __device__ __forceinline__
+
+/// The address within shared memory that instructions of the asynchronous proxy take.
+PL_DEVICE u32 shared_address(const void* p) {
+  return (u32)__cvta_generic_to_shared(p);
+}
+
+// ---- mbarriers ----
+
+PL_DEVICE void barrier_init(u32 barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+/// Shows initialised barriers to the asynchronous proxy and to the cluster. One thread calls it before a block barrier.
+PL_DEVICE void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Arrives, and lets the phase end only after so many bytes of bulk copies.
+PL_DEVICE void barrier_expect(u32 barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+PL_DEVICE void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/// Whether the phase of this parity has ended; the hardware waits for a while before it says no.
+PL_DEVICE bool barrier_try_wait(u32 barrier, u32 parity) {
+  u32 done;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+
+PL_DEVICE void barrier_wait(u32 barrier, u32 parity) {
+  while (!barrier_try_wait(barrier, parity)) {
+  }
+}
+
+// ---- bulk copies ----
+
+/// Global to shared memory, `bytes` a multiple of 16, both places too; the barrier counts them.
+PL_DEVICE void bulk_load(u32 to, const void* from, int bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+/// The same with a hint for the L2 cache (see policy_evict_first).
+PL_DEVICE void bulk_load(u32 to, const void* from, int bytes, u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+/// For data read once: weights that stream through.
+PL_DEVICE u64 policy_evict_first() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// ---- programmatic dependent launch ----
+
+/// Waits until the launches that this one depends on have ended and their memory is visible. Every thread block of a
+/// kernel launched with the programmatic attribute calls it before it exits, even one that reads nothing of theirs.
+PL_DEVICE void dependency_wait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+/// Permits the next launch to begin as soon as every block has said so or ended. It says nothing of memory.
+PL_DEVICE void dependency_launch() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// ---- registers of warpgroups ----
+
+template <int n>
+PL_DEVICE void registers_decrease() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+}
+template <int n>
+PL_DEVICE void registers_increase() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+// ---- arithmetic of attention ----
+
+/// 2^x, to 2 ulp; results below 2^-126 are 0.
+PL_DEVICE float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Two numbers as 16-bit ones, the first in the low half.
+PL_DEVICE u32 pack_f16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+PL_DEVICE u32 pack_bf16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
+/// A barrier of the block by number (1 to 15), at which so many threads are counted, those that wait among them.
+PL_DEVICE void named_barrier_wait(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+PL_DEVICE void named_barrier_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// ---- tensor maps, made by a block for itself ----
+
+/// Sixteen bytes of zeros, at a shared address.
+PL_DEVICE void shared_clear(u32 to) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+}
+
+/// Fields of a map, whose 128 bytes are zeros at the shared address `map`: of a tensor of 16-bit numbers at `from`, in
+/// rows of 128 bytes swizzled, with zeros outside.
+template <int dims, bool bf16>
+PL_DEVICE void tensor_map_begin(u32 map, const void* from) {
+  const u64 at = map;
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"l"(at), "l"(from) : "memory");
+  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(dims - 1) : "memory");
+  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(bf16 ? 10 : 6)
+               : "memory");
+  asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
+  asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"l"(at) : "memory");
+  asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
+}
+template <int dim>
+PL_DEVICE void tensor_map_dim(u32 map, int extent, int box) {
+  const u64 at = map;
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(extent)
+               : "memory");
+  asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(box)
+               : "memory");
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, 1;" ::"l"(at), "n"(dim)
+               : "memory");
+}
+/// Bytes from one to the next, of all dims but the first.
+template <int dim>
+PL_DEVICE void tensor_map_stride(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"l"((u64)map), "n"(dim - 1),
+               "l"(bytes)
+               : "memory");
+}
+/// The map goes to global memory, from where copies read it. All of a warp calls it; then one thread that copies
+/// acquires.
+PL_DEVICE void tensor_map_publish(void* to, u32 map) {
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+          to),
+      "l"((u64)map)
+      : "memory");
+}
+PL_DEVICE void tensor_map_acquire(const void* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+/// The map's box at these coordinates, to a shared address; the barrier counts its bytes, zeros outside among them.
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3, int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+      : "memory");
+}
+
+// ---- decode attention ----
+
+/// `bytes` of 16 from global to shared memory, zeros for the rest: 16, or 0 where nothing may be read. Both places are
+/// multiples of 16 bytes. The thread that asked waits by cp_async_wait(), in groups that cp_async_commit() ends.
+PL_DEVICE void cp_async_16(u32 to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+PL_DEVICE void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Until at most n of the thread's youngest groups are under way.
+template <int n>
+PL_DEVICE void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+
+PL_DEVICE uint4 shared_load_16(u32 from) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(from)
+               : "memory");
+  return v;
+}
+
+/// sums += a · b for 16 rows of a, 8 columns of b and 16 products each, of bf16 or f16. Lane l has, with g = l / 4 and
+/// t = l % 4: of a rows g and g + 8 at k = 2t, 2t + 1 (a0, a1) and k = 2t + 8, 2t + 9 (a2, a3); of b column g at the
+/// same k (b0, b1); of the sums rows g (0, 1) and g + 8 (2, 3) at columns 2t, 2t + 1.
+template <bool bf16>
+PL_DEVICE void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  if constexpr (bf16) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  }
+}
+
+// ---- skinny products ----
+
+/// `bytes` of 16 from global to shared memory, zeros for the rest: 16, or 0 where nothing may be read. Both places are
+/// multiples of 16 bytes. The thread that asked waits by cp_async_wait(), in groups that cp_async_commit() ends.
+PL_DEVICE void cp_async_16(u32 to, const void* from, int bytes, u64 policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+               "r"(bytes), "l"(policy)
+               : "memory");
+}
+/// 16 bytes that nobody writes while the kernel runs, past the L1 cache; zeros where it is not `there`.
+PL_DEVICE uint4 load_once_16(const void* from, bool there, u64 policy) {
+  uint4 v = make_uint4(0, 0, 0, 0);
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.L1::no_allocate.L2::cache_hint.L2::256B.v4.u32 "
+      "{%0, %1, %2, %3}, [%4], %6;}"
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+      : "l"(from), "r"((int)there), "l"(policy));
+  return v;
+}
+
+/// What the launch before may have written: from the L2 cache, never from a line that L1 holds since before the wait.
+PL_DEVICE uint4 load_visible_16(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+/// Brings a line of 128 bytes into the L2 cache, whoever may still write it.
+PL_DEVICE void prefetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+
+PL_DEVICE void shared_store_16(u32 to, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+/// The sum over a warp, in every lane, with the same bits in all.
+PL_DEVICE float warp_sum(float v) {
+  for (int mask = 16; mask > 0; mask /= 2) v += __shfl_xor_sync(0xffffffffu, v, mask);
+  return v;
+}

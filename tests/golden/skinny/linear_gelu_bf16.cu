@@ -1,0 +1,354 @@
+// genome: blocks=1 fast=0 min_blocks=2 operand_residency=1 residency=2 rows=16 stages=5 threads=512
+// launch: grid 132x1x1 block 512x1x1 cluster 1x1x1 shared 106752
+// arguments: input0 input1 input2 output0
+// ---- tests/golden/shared/place_prelude.cu ----
+// Products of a few rows with a large matrix: y[m, n] = store(Σ_k operand(m, k) · weight(part, n)[k]), 1 to 32 rows m.
+// The weights' bytes are all that costs: each is read once, in place, row-major, into a ring that a thread fills for
+// itself. No thread waits for another but at the end of a pass, and the ring is full before the launches before this
+// one have ended (programmatic dependent launch). Tensor cores multiply whatever m is: weights are the operand with 16
+// rows, x the one with 8 columns, and the order of k within 32 is what 16 neighbouring bytes make it, for both.
+//
+// A policy P says:
+//   constexpr int rows, depth, count;  n, k (a multiple of 8) and m
+//   constexpr int parts;               products of the same x, summed beside each other: parts of one result
+//   constexpr int tiles, warps, stages, blocks, resident;   16-row tiles of a part a pass; steps under way; the grid;
+//                                                           blocks of a multiprocessor
+//   constexpr bool bf16;               else f16
+//   constexpr bool ring_shared;        the ring lies in shared memory, else in registers
+//   constexpr bool x_shared;           x is computed once a block, else at every step
+//   constexpr bool chained;            may be launched with the programmatic attribute
+//   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
+//   struct Args                        pointers
+//   void touch(args)                                    brings what x is made of into the L2 cache
+//   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   uint4 operand(args, m, k, statistics)               8 elements of x from k on, in 16 bits
+//   float statistic<s>(args, m, k, statistics)          8 terms of the sum s, added
+//   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
+
+// ---- tests/golden/shared/ptx.cu ----
+
+template <class P>
+struct SkinnyLayout {
+  static constexpr int threads = P::warps * 32;
+  static constexpr int groups = P::tiles * P::parts;  ///< 16-row tiles of a pass
+  static constexpr int vectors = 2 * groups;          ///< 16-byte pieces a lane has of a step
+  static constexpr int columns = (P::count + 7) / 8;
+  static constexpr int step = 32 * P::warps;  ///< of k
+  static constexpr int steps = (P::depth + step - 1) / step;
+  static constexpr bool whole_steps = P::depth % step == 0;
+
+  static constexpr int stage_bytes = vectors * threads * 16;
+  static constexpr int ring_bytes = P::ring_shared ? P::stages * stage_bytes : 0;
+  /// A quarter of a warp reads 64 bytes of each of two rows: these lie in different banks.
+  static constexpr int x_pitch = (P::depth * 2 + 127) / 128 * 128 + 64;
+  static constexpr int x_bytes = P::x_shared ? P::count * x_pitch : 0;
+  static constexpr int sums_floats = P::warps * 16 * groups * P::count;
+  /// Two places in turn, where that is little: who stores the sums of one pass is met before these are written again.
+  static constexpr int sums_places = P::count <= 8 ? 2 : 1;
+  static constexpr int statistics_floats = (P::statistics * P::count + 3) / 4 * 4 + (P::statistics > 0 ? P::warps : 0);
+  static constexpr int shared_bytes = ring_bytes + x_bytes + sums_places * sums_floats * 4 + statistics_floats * 4;
+};
+
+/// The steps that lie ahead of the one at hand: a lane's pieces of each, all passes of a block in a row.
+template <class P>
+struct SkinnyRing {
+  using L = SkinnyLayout<P>;
+  static constexpr int slots = P::ring_shared ? 1 : P::stages;
+
+  const typename P::Args& args;
+  u64 policy;
+  int first, last;       ///< rows of the block
+  int left;              ///< steps that are not asked for yet
+  int pass = 0, at = 0;  ///< the next of them
+  u32 to;                ///< of the lane, in the ring
+  const char* from[L::vectors];
+  u32 there = 0;  ///< a bit a piece
+  uint4 held[slots][L::vectors];
+
+  PL_DEVICE SkinnyRing(const typename P::Args& args, u32 ring, int first, int last, int passes)
+      : args(args), policy(policy_evict_first()), first(first), last(last), left(passes * L::steps) {
+    to = ring + threadIdx.x * 16;
+  }
+
+  PL_DEVICE void find_rows(int k) {
+    const int lane = threadIdx.x % 32;
+    there = 0;
+#pragma unroll
+    for (int v = 0; v < L::vectors; ++v) {
+      const int group = v / 2, part = group % P::parts, tile = group / P::parts;
+      const int row = first + (pass * P::tiles + tile) * 16 + lane / 4 + v % 2 * 8;
+      const bool live = row < last;
+      from[v] = (const char*)P::weight(args, part, live ? row : first) + k * 2;
+      there |= (u32)live << v;
+    }
+  }
+
+  /// Asks for the next step into a slot. Always ends a group, so that groups count steps.
+  PL_DEVICE void ask(int slot) {
+    if (left > 0) {
+      const int k = (int)(threadIdx.x / 32) * 32 + (int)(threadIdx.x % 4) * 8;
+      if (at == 0) find_rows(k);
+      const u32 live = L::whole_steps || at * L::step + k < P::depth ? there : 0;
+#pragma unroll
+      for (int v = 0; v < L::vectors; ++v) {
+        const char* const place = from[v] + (live >> v & 1 ? at * (L::step * 2) : 0);
+        if constexpr (P::ring_shared) {
+          cp_async_16(to + slot * L::stage_bytes + v * L::threads * 16, place, live >> v & 1 ? 16 : 0, policy);
+        } else {
+          held[slot][v] = load_once_16(place, live >> v & 1, policy);
+        }
+      }
+      --left;
+      if (++at == L::steps) at = 0, ++pass;
+    }
+    if constexpr (P::ring_shared) cp_async_commit();
+  }
+
+  PL_DEVICE void arrived() {
+    if constexpr (P::ring_shared) cp_async_wait<P::stages - 1>();
+  }
+
+  PL_DEVICE uint4 take(int slot, int v) {
+    if constexpr (P::ring_shared) {
+      return shared_load_16(to + slot * L::stage_bytes + v * L::threads * 16);
+    } else {
+      return held[slot][v];
+    }
+  }
+};
+
+/// Sums along the rows of x, in the same order in every block: some warps have a row, so that all rows are read at
+/// once.
+template <class P, int s>
+PL_DEVICE void skinny_statistics(const typename P::Args& args, float* statistics, float* of_warps) {
+  if constexpr (s < P::statistics) {
+    constexpr int at_once = P::count < P::warps ? P::count : P::warps, each = P::warps / at_once;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int m0 = 0; m0 < P::count; m0 += at_once) {
+      const int m = m0 + warp / each;
+      if (warp < at_once * each && m < P::count) {
+        float sum = 0;
+#pragma unroll 4
+        for (int k = (warp % each * 32 + lane) * 8; k < P::depth; k += each * 256)
+          sum += P::template statistic<s>(args, m, k, statistics);
+        sum = warp_sum(sum);
+        if (lane == 0) of_warps[warp] = sum;
+      }
+      __syncthreads();
+      const int mine = m0 + (int)threadIdx.x;
+      if (threadIdx.x < at_once && mine < P::count) {
+        float sum = 0;
+        for (int w = 0; w < each; ++w) sum += of_warps[threadIdx.x * each + w];
+        statistics[s * P::count + mine] = sum;
+      }
+      __syncthreads();
+    }
+    skinny_statistics<P, s + 1>(args, statistics, of_warps);
+  }
+}
+
+/// What a lane multiplies weights with at k, for columns 8c + lane / 4: from shared memory, or computed.
+template <class P>
+PL_DEVICE void skinny_operand(const typename P::Args& args, u32 x, const float* statistics, int k,
+                              uint4 (&out)[SkinnyLayout<P>::columns]) {
+  using L = SkinnyLayout<P>;
+#pragma unroll
+  for (int c = 0; c < L::columns; ++c) {
+    const int m = c * 8 + threadIdx.x % 32 / 4;
+    out[c] = make_uint4(0, 0, 0, 0);
+    if ((P::count % 8 == 0 || m < P::count) && (L::whole_steps || k < P::depth)) {
+      if constexpr (P::x_shared) {
+        out[c] = shared_load_16(x + m * L::x_pitch + k * 2);
+      } else {
+        out[c] = P::operand(args, m, k, statistics);
+      }
+    }
+  }
+}
+
+/// Adds the warps' sums of a pass in order, and stores.
+template <class P>
+PL_DEVICE void skinny_store(const typename P::Args& args, const float* sums, const float* statistics, int first,
+                            int last) {
+  using L = SkinnyLayout<P>;
+  constexpr int rows = 16 * P::tiles;
+  for (int i = threadIdx.x; i < rows * P::count; i += L::threads) {
+    const int r = i % rows, m = i / rows;
+    if (first + r >= last) continue;
+    float total[P::parts];
+#pragma unroll
+    for (int part = 0; part < P::parts; ++part) {
+      const float* const from = sums + (r / 16 * P::parts + part) * 16 + r % 16 + m * 16 * L::groups;
+      total[part] = 0;
+#pragma unroll
+      for (int w = 0; w < P::warps; ++w) total[part] += from[w * 16 * L::groups * P::count];
+    }
+    P::store(args, m, first + r, total, statistics);
+  }
+}
+
+template <class P>
+PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memory) {
+  using L = SkinnyLayout<P>;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const u32 ring_at = shared_address(memory), x_at = ring_at + L::ring_bytes;
+  float* const sums = (float*)(memory + L::ring_bytes + L::x_bytes);
+  float* const statistics = sums + L::sums_places * L::sums_floats;
+  const int first = (int)((long long)P::rows * blockIdx.x / P::blocks);
+  const int last = (int)((long long)P::rows * (blockIdx.x + 1) / P::blocks);
+  const int passes = (last - first + 16 * P::tiles - 1) / (16 * P::tiles);
+
+  SkinnyRing<P> ring(args, ring_at, first, last, passes);
+#pragma unroll
+  for (int s = 0; s < P::stages; ++s) ring.ask(s);
+  P::touch(args);
+  if constexpr (P::chained) {
+    // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
+    dependency_launch();
+    dependency_wait();
+  }
+  if constexpr (P::statistics > 0)
+    skinny_statistics<P, 0>(args, statistics, statistics + (P::statistics * P::count + 3) / 4 * 4);
+  if constexpr (P::x_shared) {
+#pragma unroll 4
+    for (int i = thread; i < P::count * (P::depth / 8); i += L::threads) {
+      const int m = i / (P::depth / 8), k = i % (P::depth / 8) * 8;
+      shared_store_16(x_at + m * L::x_pitch + k * 2, P::operand(args, m, k, statistics));
+    }
+    __syncthreads();
+  }
+
+  const int begin = warp * 32 + lane % 4 * 8;
+  constexpr int unroll = P::ring_shared ? 1 : P::stages;
+  uint4 x[L::columns], next[L::columns];
+  if constexpr (!P::x_shared) skinny_operand<P>(args, x_at, statistics, begin, next);
+  int slot = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    float acc[L::groups][L::columns][4];
+#pragma unroll
+    for (int i = 0; i < L::groups; ++i) {
+#pragma unroll
+      for (int c = 0; c < L::columns; ++c) acc[i][c][0] = acc[i][c][1] = acc[i][c][2] = acc[i][c][3] = 0;
+    }
+    for (int j0 = 0; j0 < L::steps; j0 += unroll) {
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        const int j = j0 + u;
+        if constexpr (P::x_shared) {
+          skinny_operand<P>(args, x_at, statistics, begin + j * L::step, x);
+        } else {
+#pragma unroll
+          for (int c = 0; c < L::columns; ++c) x[c] = next[c];
+          skinny_operand<P>(args, x_at, statistics, begin + (j + 1 == L::steps ? 0 : j + 1) * L::step, next);
+        }
+        const int place = P::ring_shared ? slot : u;
+        ring.arrived();
+#pragma unroll
+        for (int i = 0; i < L::groups; ++i) {
+          const uint4 low = ring.take(place, 2 * i), high = ring.take(place, 2 * i + 1);
+#pragma unroll
+          for (int c = 0; c < L::columns; ++c) {
+            mma_16x8x16<P::bf16>(acc[i][c], low.x, high.x, low.y, high.y, x[c].x, x[c].y);
+            mma_16x8x16<P::bf16>(acc[i][c], low.z, high.z, low.w, high.w, x[c].z, x[c].w);
+          }
+        }
+        ring.ask(place);
+        if constexpr (P::ring_shared) slot = slot + 1 == P::stages ? 0 : slot + 1;
+      }
+    }
+    if constexpr (L::sums_places == 1) {
+      if (pass > 0) __syncthreads();
+    }
+    float* const mine = sums + pass % L::sums_places * L::sums_floats;
+#pragma unroll
+    for (int i = 0; i < L::groups; ++i) {
+#pragma unroll
+      for (int c = 0; c < L::columns; ++c) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int m = c * 8 + lane % 4 * 2 + e % 2, r = lane / 4 + e / 2 * 8;
+          if (P::count % 8 == 0 || m < P::count)
+            mine[(warp * P::count + m) * 16 * L::groups + i * 16 + r] = acc[i][c][e];
+        }
+      }
+    }
+    __syncthreads();
+    const int row = first + pass * 16 * P::tiles;
+    skinny_store<P>(args, mine, statistics, row, last);
+  }
+}
+
+PL_DEVICE u16 skinny_half(const uint4& v, int j) {
+  const u32 word = j < 2 ? v.x : j < 4 ? v.y : j < 6 ? v.z : v.w;
+  return (u16)(j % 2 == 0 ? word : word >> 16);
+}
+PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
+  const uint4& u = j < 4 ? v : w;
+  return __uint_as_float(j % 4 == 0 ? u.x : j % 4 == 1 ? u.y : j % 4 == 2 ? u.z : u.w);
+}
+struct Policy {
+static constexpr int rows = 2048, depth = 2048, count = 4, parts = 1, statistics = 0;
+static constexpr int tiles = 1, warps = 16, stages = 5, blocks = 132, resident = 2;
+static constexpr bool bf16 = true, ring_shared = true, x_shared = true, chained = true;
+struct Args {
+  const unsigned short* in0;
+  const unsigned short* in1;
+  const unsigned short* in2;
+  unsigned short* out0;
+}
+;
+static PL_DEVICE void touch(const Args& args) {
+  for (int i = threadIdx.x * 128; i < 16384; i += warps * 32 * 128) prefetch_line((const char*)args.in0 + i);
+}
+static PL_DEVICE const void* weight(const Args& args, int part, int row) {
+  const int d1 = (unsigned)(row);
+  return args.in1 + (long long)(2048 * d1);
+}
+template <int s>
+static PL_DEVICE float statistic(const Args& args, int m, int k, const float* statistics) {
+  float sum = 0;
+  return sum;
+}
+static PL_DEVICE uint4 operand(const Args& args, int m, int k, const float* statistics) {
+  u32 out[4] = {0, 0, 0, 0};
+  const int d0 = (unsigned)(m);
+  const unsigned short* in0 = args.in0;
+  uint4 r0, s0;
+  {
+    const int d2 = (unsigned)(k);
+    r0 = load_visible_16(in0 + (2048 * d0 + d2));
+  }
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int d2 = (unsigned)(k + j);
+    const float v0 = pl_from_bf16(skinny_half(r0, j));
+    const float v1 = v0;
+    out[j / 2] |= (u32)pl_to_bf16(v1) << j % 2 * 16;
+  }
+  return make_uint4(out[0], out[1], out[2], out[3]);
+}
+static PL_DEVICE void store(const Args& args, int m, int row, const float (&sums)[parts], const float* statistics) {
+  const int d0 = (unsigned)(m);
+  const int d1 = (unsigned)(row);
+  const unsigned short* in2 = args.in2;
+  unsigned short* out0 = args.out0;
+  const float v5 = sums[0];
+  const float v6 = pl_from_bf16(__ldcg(in2 + (d1)));
+  const float v7 = v6;
+  const float v8 = (v5 + v7);
+  const float v9 = 0x1p-1f;
+  const float v10 = (v8 * v9);
+  const float v11 = 0x1.6a09e6p-1f;
+  const float v12 = (v8 * v11);
+  const float v13 = erff(v12);
+  const float v14 = 0x1p+0f;
+  const float v15 = (v13 + v14);
+  const float v16 = (v10 * v15);
+  out0[2048 * d0 + d1] = pl_to_bf16(v16);
+}
+};
+extern "C" __global__ void __launch_bounds__(Policy::warps * 32, Policy::resident) planish_kernel(const unsigned short* in0, const unsigned short* in1, const unsigned short* in2, unsigned short* out0) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  const Policy::Args args{in0, in1, in2, out0};
+  skinny_product<Policy>(args, memory);
+}
