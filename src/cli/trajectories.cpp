@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/file.h"
@@ -40,6 +41,7 @@ struct Kept {
   std::vector<store::EvaluationRecord> evaluations;
   std::vector<store::TurnRecord> turns;
   std::map<std::string, std::string> descriptions;  ///< of regions; empty where the run kept no graph
+  std::set<std::string> whole;                      ///< regions that are all of the task
   std::map<std::string, MeasuredTime> pytorch;      ///< of regions, by PyTorch's operators, where they were timed
   std::optional<Gain> claim;                        ///< of what the run shipped, over eager
   codegen::Device device;
@@ -93,18 +95,21 @@ Json task_source(const store::RunRecord& run) {
   return text && sha256_hex(*text) == run.task_sha256 ? Json(*text) : Json(nullptr);
 }
 
-std::map<std::string, std::string> descriptions_of(const store::Store& store, const store::RunRecord& run) {
-  std::map<std::string, std::string> out;
-  if (run.graph.empty() || run.device_facts.empty()) return out;
+/// What the run's plan says of its regions.
+void describe_regions(const store::Store& store, Kept& kept) {
+  const store::RunRecord& run = kept.run;
+  if (run.graph.empty() || run.device_facts.empty()) return;
   const auto graph = store.get(run.graph);
   const auto json = parse_json(run.device_facts, "store_corrupt", "the run's device");
   DeviceFacts facts;
-  if (!graph || !json || !codec::read(*json, facts)) return out;
+  if (!graph || !json || !codec::read(*json, facts)) return;
   const auto plan = make_planner()->plan(*graph, facts);
-  if (!plan) return out;
-  out[whole_region] = (*plan)->whole_domain()->description();
-  for (const PlannedRegion& region : (*plan)->regions()) out[region.id] = region.domain->description();
-  return out;
+  if (!plan) return;
+  kept.descriptions[whole_region] = (*plan)->whole_domain()->description();
+  for (const PlannedRegion& region : (*plan)->regions()) {
+    kept.descriptions[region.id] = region.domain->description();
+    if (region.whole) kept.whole.insert(region.id);
+  }
 }
 
 Result<Kept> read_run(const store::Store& store, const std::string& id) {
@@ -113,7 +118,7 @@ Result<Kept> read_run(const store::Store& store, const std::string& id) {
   PLANISH_TRY(out.regions, store.regions(out.run.id));
   PLANISH_TRY(out.evaluations, store.evaluations(out.run.id, true));
   PLANISH_TRY(out.turns, store.turns(out.run.id));
-  out.descriptions = descriptions_of(store, out.run);
+  describe_regions(store, out);
   for (const auto& record : out.evaluations) {
     if (record.outcome != "ok" || record.median_ms <= 0 || has_kernels(store, record)) continue;
     const auto candidate = read_candidate(store, record);
@@ -160,10 +165,7 @@ Json region_json(const Kept& kept, const std::string& id) {
 
 /// Whether a region is all that the task does: what is gained there is what the run claims.
 bool is_whole(const Kept& kept, const std::string& id) {
-  const bool only = std::ranges::all_of(kept.regions, [&](const store::RegionRecord& region) {
-    return region.id == whole_region || (region.id == id && region.count == 1);
-  });
-  return id == whole_region || only;
+  return id == whole_region || kept.whole.contains(id);
 }
 
 /// Over PyTorch's operators, as the search timed both. Nothing where one of them has no time.

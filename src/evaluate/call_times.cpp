@@ -53,18 +53,22 @@ ModuleTimes times_of(const CallSamples& samples) {
   times.hi_ms = std::max(times.median_ms, (without(own.hi) + within_the_guest * empty) * factor(without(reference.lo)));
   times.host_us = 1000 * times.median_ms;
   BesideTask beside;
-  std::vector<Round> rounds, at_most;  // as measured, and with all that the guest may have been spared
+  // As measured, and with all that an empty call of the guest's may take less or more than one of ours.
+  std::vector<Round> rounds, at_most, at_least;
   for (std::size_t i = 0; i < std::min(samples.solution.size(), samples.reference.size()); ++i) {
     times.samples_ms.push_back(without(samples.solution[i]) * usual);
     beside.own_ms.push_back(without(samples.solution[i]));
     beside.original_ms.push_back(without(samples.reference[i]));
     rounds.push_back({beside.original_ms.back(), beside.own_ms.back()});
     at_most.push_back({beside.original_ms.back(), beside.own_ms.back() + within_the_guest * empty});
+    at_least.push_back(
+        {beside.original_ms.back(), std::max(least_ms, beside.own_ms.back() - within_the_guest * empty)});
   }
-  const auto gain = gain_in_turn(rounds), least = gain_in_turn(at_most);
-  if (gain && least) {
+  const auto gain = gain_in_turn(rounds), least = gain_in_turn(at_most), most = gain_in_turn(at_least);
+  if (gain && least && most) {
     beside.gain = *gain;
     beside.gain.lo = std::min(gain->lo, least->lo);
+    beside.gain.hi = std::max(gain->hi, most->hi);
     times.beside = std::move(beside);
   } else {
     times.not_beside = "no call of both was timed";

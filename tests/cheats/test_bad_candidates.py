@@ -212,7 +212,7 @@ def test_a_kernel_that_turns_the_runners_clock_is_named(evaluator: Evaluator) ->
     honest = evaluator.evaluate(with_body(work), "full")
     assert honest["outcome"] == "ok", honest
     forged = evaluator.evaluate(with_body("static int once = dl_iterate_phdr(patch, nullptr); (void)once; " + work, FORGED_CLOCK), "full")
-    assert forged["outcome"] == "time_mismatch", (forged["outcome"], forged["bench"], honest["bench"])
+    assert forged["outcome"] == "time_mismatch", forged
 
 
 def test_a_candidate_that_kills_the_runner_later_harms_no_other(evaluator: Evaluator) -> None:

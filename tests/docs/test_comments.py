@@ -14,7 +14,7 @@ TYPE = re.compile(r"\b((?:[A-Z][a-z0-9]+){2,})\b")
 
 #: Headers of other projects, and words in this spelling that name no type of ours.
 FOREIGN_FILES = {"cuda.h", "omp.h", "extension.h"}
-FOREIGN_WORDS = {"LeVeque", "NaNs", "SplitMix64", "NumPy", "MainloopSm90", "TmaWarp", "Sm90Gemm", "CollectiveMmaSm90", "ResNet"}
+FOREIGN_WORDS = {"LeVeque", "NaNs", "SplitMix64", "NumPy", "MainloopSm90", "TmaWarp", "Sm90Gemm", "CollectiveMmaSm90", "ResNet", "FlashAttention"}
 
 
 def comments_and_code(text: str) -> tuple[list[tuple[int, str]], str]:

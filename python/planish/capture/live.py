@@ -23,6 +23,7 @@ from planish.capture import by_value
 from planish.capture.refusals import first_line
 from planish.capture.task import Inputs, LoadedTask, check_forward
 from planish.errors import task_error
+from planish.ship import reach
 from planish.ship.guards import configuration, name_types
 
 MODULE = "module.pt"
@@ -60,6 +61,8 @@ def _refuse_changes(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict
     try:
         copied, args, kwargs = copy.deepcopy((module, args, kwargs))
     except Exception:  # whatever a class of the user's raises when it is copied
+        return
+    if reach.reach(copied).problem:  # modules that a function reads are not copied with it
         return
     buffers = [(b, b.detach().clone()) for b in module.buffers()]  # of what a function holds, which is not copied with it
     with torch.random.fork_rng(devices=sorted({t.device.index for t in module.parameters() if t.is_cuda})):

@@ -55,7 +55,7 @@ def test_where_the_model_does_not_run_in_double_its_response_decides(rounded_fir
 def test_state_that_export_does_not_see_is_a_mismatch_whatever_amplifies(tmp_path):
     with pytest.raises(PlanishError) as caught:
         Harness(program(ONCE, (*FIRST, *CHAOS)), tmp_path)
-    assert caught.value.kind == "capture_mismatch" and "register_buffer" in caught.value.hint
+    assert caught.value.kind == "not_exportable" and "register_buffer" in caught.value.hint
 
 
 @pytest.mark.parametrize("draw", ["random.random()", "1e-4 * random.random()", "float(numpy.random.rand())"])
