@@ -168,9 +168,11 @@ FORGED_CLOCK = """
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 static int slow_clock(clockid_t id, timespec* out) {
-  const int code = clock_gettime(id, out);
+  const int code = (int)syscall(SYS_clock_gettime, id, out);  // our own entry is patched as well
   const std::uint64_t ns = ((std::uint64_t)out->tv_sec * 1000000000u + out->tv_nsec) / 200;
   out->tv_sec = ns / 1000000000u; out->tv_nsec = ns % 1000000000u;
   return code;
