@@ -64,7 +64,8 @@ ModuleTimes times_of(const CallSamples& samples) {
     at_least.push_back(
         {beside.original_ms.back(), std::max(least_ms, beside.own_ms.back() - within_the_guest * empty)});
   }
-  const auto gain = gain_in_turn(rounds), least = gain_in_turn(at_most), most = gain_in_turn(at_least);
+  const auto of = [](const std::vector<Round>& some) { return gain_in_turn(some, guest_beside_judge); };
+  const auto gain = of(rounds), least = of(at_most), most = of(at_least);
   if (gain && least && most) {
     beside.gain = *gain;
     beside.gain.lo = std::min(gain->lo, least->lo);

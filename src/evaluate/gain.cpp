@@ -44,15 +44,14 @@ std::optional<Gain> gain_of(const MeasuredTime& baseline, const MeasuredTime& ow
   return Gain{ratio, std::min(ratio, low(baseline) / high(own)), std::max(ratio, high(baseline) / low(own))};
 }
 
-std::optional<Gain> gain_in_turn(std::span<const Round> rounds) {
+std::optional<Gain> gain_in_turn(std::span<const Round> rounds, double apart) {
   std::vector<double> ratios;
   for (const Round& round : rounds) {
     if (round.baseline_ms > 0 && round.own_ms > 0) ratios.push_back(round.baseline_ms / round.own_ms);
   }
   if (ratios.empty()) return std::nullopt;
   const MeasuredTime of_ratios = measured(std::move(ratios));
-  return Gain{of_ratios.median_ms, of_ratios.lo_ms / (1 + between_processes),
-              of_ratios.hi_ms * (1 + between_processes)};
+  return Gain{of_ratios.median_ms, of_ratios.lo_ms / (1 + apart), of_ratios.hi_ms * (1 + apart)};
 }
 
 Gain chained(const Gain& first, const Gain& second) {

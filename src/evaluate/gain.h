@@ -32,6 +32,9 @@ constexpr double noisy_share = 0.5;
 /// Two processes that run the same module differ by so much: memory lies elsewhere, threads start elsewhere
 /// (docs/decisions/0120-noise-is-no-result.md says what is known of it).
 constexpr double between_processes = 0.1;
+/// The same of a guest that has proved a module and a process of the judge's, on a CPU: single calls of equal modules
+/// differed by up to 1.21 (the same record).
+constexpr double guest_beside_judge = 0.25;
 
 /// `baseline` over `own`, both timed in turn by one process. The interval is the widest that theirs allow. Nothing
 /// where one of them has no time.
@@ -42,8 +45,8 @@ struct Round {
   double baseline_ms = 0, own_ms = 0;
 };
 /// The median of the rounds' ratios and its interval (of order statistics; of fewer than six rounds the extremes),
-/// widened by `between_processes`. Nothing without rounds.
-std::optional<Gain> gain_in_turn(std::span<const Round> rounds);
+/// widened by the part by which the processes differ. Nothing without rounds.
+std::optional<Gain> gain_in_turn(std::span<const Round> rounds, double apart = between_processes);
 
 /// Of what `first` is a gain over to what `second` is one over: a module against eager, and eager against a mode.
 Gain chained(const Gain& first, const Gain& second);
