@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/work_scope.h"
 #include "evaluate/gain.h"
@@ -14,9 +13,9 @@
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
-// A verified module beside the task's own, in turn. What a machine does meanwhile falls on both, and the ratios of the
-// rounds say how much that was. Both guests are new: one that has run a proof has memory at hand that another has to
-// ask for, and takes twice as long for small results, or half.
+// On a GPU: a verified module beside the task's own, in turn. What a machine does meanwhile falls on both, and the
+// ratios of the rounds say how much that was. Both guests are new: one that has run a proof has memory at hand that
+// another has to ask for, and takes twice as long for small results, or half.
 namespace planish {
 namespace {
 
@@ -32,11 +31,10 @@ class TaskEvaluator::InTurn {
       : task_(task),
         tested_(tested),
         reply_(reply),
-        on_host_(backend::named(task.device_->facts.target).on_host),
         own_{std::move(guests.own), -1},
         original_{std::move(guests.original), -1} {
     request_.data = {tested.data.name};
-    request_.flush_bytes = on_host_ ? 0 : 2 * task.device_->facts.l2_bytes;
+    request_.flush_bytes = 2 * task.device_->facts.l2_bytes;
     request_.min_runs = 1;
     request_.max_runs = 1000;
     request_.interval = 1e-6;  // all of the turn: what comes and goes shall fall on both sides
@@ -52,8 +50,6 @@ class TaskEvaluator::InTurn {
     const Unbind unbind_original(original_.runner, tested_.data.name, limits().load);
     {
       PLANISH_TRY(auto machine, task_.device_->turn.measure(task_.reply_.task_name, limits().lock));
-      std::unique_lock<std::shared_mutex> still;
-      if (on_host_) still = task_.device_->pool.stand_still();
       PLANISH_TRY(const bool timed, rounds());
       if (!timed) return {};
     }
@@ -171,7 +167,6 @@ class TaskEvaluator::InTurn {
   TaskEvaluator& task_;
   const ModuleUnderTest& tested_;
   VerifyReply& reply_;
-  const bool on_host_;
   worker::TimeRequest request_;
   Side own_, original_;
   std::vector<Round> rounds_;

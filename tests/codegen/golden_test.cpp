@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
@@ -53,6 +52,10 @@ struct Golden {
   std::string text;
 };
 
+bool is_device_file(const std::string& name) {
+  return name.starts_with("device/");
+}
+
 /// The texts that kernels begin with and share. A golden kernel names them, since each is a golden file of its own.
 std::vector<std::pair<std::string, std::string>> shared_texts() {
   std::vector<std::pair<std::string, std::string>> all{
@@ -62,8 +65,21 @@ std::vector<std::pair<std::string, std::string>> shared_texts() {
       {"shared/cuda_memory_prelude.cu", std::string(printing::cuda_memory_prelude())},
       {"shared/math_prelude.cu", std::string(printing::math_prelude())},
       {"shared/machine_text.cu", std::string(contraction::machine_text())},
-      {"shared/ptx.cu", device_text(std::array<std::string_view, 1>{"sm90/ptx.cuh"})},
   };
+  // Device files are golden where they lie: the longest part of each that no file is included into.
+  for (const DeviceFile& file : device_files()) {
+    std::string longest, part;
+    std::istringstream lines{std::string(file.text)};
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("#pragma once") || line.starts_with("#include \"")) {
+        part.clear();
+        continue;
+      }
+      part += line + "\n";
+      if (part.size() > longest.size()) longest = part;
+    }
+    all.emplace_back(fmt::format("device/{}", file.name), std::move(longest));
+  }
   // Longer ones first, since one may hold another.
   std::ranges::sort(all, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   return all;
@@ -72,7 +88,8 @@ std::vector<std::pair<std::string, std::string>> shared_texts() {
 std::string without_shared(std::string text) {
   for (const auto& [name, shared] : shared_texts()) {
     if (const auto at = text.find(shared); at != text.npos)
-      text.replace(at, shared.size(), fmt::format("// ---- tests/golden/{} ----\n", name));
+      text.replace(at, shared.size(),
+                   fmt::format("// ---- {}{} ----\n", is_device_file(name) ? "src/codegen/" : "tests/golden/", name));
   }
   return text;
 }
@@ -193,7 +210,9 @@ std::vector<Golden> golden_sources() {
   const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};
   out.add("decode_attention", "grouped", samples::attention_sample(one_token).kernel, h200());
   out.add("recurrence", "lstm", samples::recurrence_sample(), h200());
-  for (const auto& [name, shared] : shared_texts()) out.all.push_back({name, shared});
+  for (const auto& [name, shared] : shared_texts()) {
+    if (!is_device_file(name)) out.all.push_back({name, shared});
+  }
   return std::move(out.all);
 }
 
