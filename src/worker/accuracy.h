@@ -18,6 +18,8 @@ struct WorstElement {
 struct OutputErrors {
   double fro = 0, max = 0, gate_fro = 0, gate_max = 0, eager_fro = 0, eager_max = 0;
   double ratio = 0;
+  double eps =
+      0;  ///< of a floating output, as its oracle says: the distance of its dtype's neighbours at 1; not stored
   std::string statistic{};  ///< which it is: `max`, `row, 100 %`, `bias`, …; empty: nothing is off
   std::optional<WorstElement> worst{};
   /// Of a floating output that is wrong: the factor by which the reference lies nearest to it. 1 within what rounding

@@ -19,6 +19,7 @@ Result<OutputErrors> read_errors(const Json& json, const std::string& where) {
   reader.number("eager_fro", errors.eager_fro, Need::optional);
   reader.number("eager_max", errors.eager_max, Need::optional);
   reader.number("ratio", errors.ratio, Need::optional);
+  reader.number("eps", errors.eps, Need::optional);
   reader.text("statistic", errors.statistic, Need::optional);
   if (const Json* slope = reader.get("slope", Need::optional); slope != nullptr && slope->is_number())
     errors.slope = slope->get<double>();

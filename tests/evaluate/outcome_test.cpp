@@ -77,6 +77,15 @@ TEST_CASE("repeats may differ by rounding, not by more") {
   CHECK(repeats_disagree(errors(3e-7, 2e-6), errors(9e-7, 2e-6)));
   CHECK(repeats_disagree(errors(3e-7, 1e-6), errors(3e-7, 9e-6)));
   CHECK(repeats_disagree(errors(0, 0), worker::CheckReply{}));
+  // One unit in the last place of every element, where eager itself is correctly rounded.
+  const auto exact = [](double fro, double eps) {
+    worker::CheckReply check = errors(fro, fro);
+    check.outputs[0].gate_fro = check.outputs[0].gate_max = 1.2e-7;
+    check.outputs[0].eps = eps;
+    return check;
+  };
+  CHECK(repeats_disagree(exact(1e-8, 0), exact(9e-8, 0)));
+  CHECK_FALSE(repeats_disagree(exact(1e-8, 1.19e-7), exact(9e-8, 1.19e-7)));
 }
 
 TEST_CASE("times that cannot be true are told apart from slow starts") {

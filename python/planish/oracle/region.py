@@ -528,6 +528,7 @@ def _row(out: Output, fro: float, largest: float, verdict: Verdict, at: int | No
         "eager_max": number(out.eager_error.max),
         "skipped": out.ref.skipped if out.ref is not None else 0,
         "output": out.position,
+        "eps": torch.finfo(out.dtype).eps if out.ref is not None else 0.0,
     }
     if at is not None:
         element = at // 2 if len(out.shape) and actual.numel() == 2 * _numel(out.shape) else at
