@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace planish {
 namespace {
@@ -12,22 +11,6 @@ namespace {
 constexpr double least_ms = 1e-3;
 /// Of an empty call lies in the process that is called, at most; the rest is ours and the kernel's.
 constexpr double within_the_guest = 0.5;
-
-struct Interval {
-  double median = 0, lo = 0, hi = 0;
-};
-
-/// The order statistics that hold the true median with 95 % confidence; the extremes of fewer than six.
-Interval interval_of(std::vector<double> samples) {
-  if (samples.empty()) return {};
-  std::ranges::sort(samples);
-  const auto n = static_cast<double>(samples.size());
-  const auto last = samples.size() - 1;
-  const double half = 1.96 * std::sqrt(n) / 2;
-  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - half)));
-  const auto high = std::min(last, static_cast<std::size_t>(std::max(0.0, std::ceil(n / 2 + half) - 1)));
-  return {(samples[last / 2] + samples[samples.size() / 2]) / 2, samples[low], samples[std::max(low, high)]};
-}
 
 double quarter_of(std::vector<double> samples) {
   if (samples.empty()) return 0;
@@ -41,16 +24,17 @@ ModuleTimes times_of(const CallSamples& samples) {
   // Others on the machine can make an empty call longer and not shorter: what is subtracted is of the short ones.
   const double empty = quarter_of(samples.empty);
   const auto without = [&](double ms) { return std::max(least_ms, ms - empty); };
-  const Interval own = interval_of(samples.solution), reference = interval_of(samples.reference);
+  const MeasuredTime own = measured(samples.solution), reference = measured(samples.reference);
   const auto factor = [&](double reference_ms) {
     return samples.hot_ms > 0 ? std::min(1.0, samples.hot_ms / reference_ms) : 1.0;
   };
-  const double usual = factor(without(reference.median));
+  const double usual = factor(without(reference.median_ms));
   ModuleTimes times;
-  times.outside_ms = without(own.median);
+  times.outside_ms = without(own.median_ms);
   times.median_ms = times.outside_ms * usual;
-  times.lo_ms = std::min(times.median_ms, without(own.lo) * factor(without(reference.hi)));
-  times.hi_ms = std::max(times.median_ms, (without(own.hi) + within_the_guest * empty) * factor(without(reference.lo)));
+  times.lo_ms = std::min(times.median_ms, without(own.lo_ms) * factor(without(reference.hi_ms)));
+  times.hi_ms =
+      std::max(times.median_ms, (without(own.hi_ms) + within_the_guest * empty) * factor(without(reference.lo_ms)));
   times.host_us = 1000 * times.median_ms;
   BesideTask beside;
   // As measured, and with all that an empty call of the guest's may take less or more than one of ours.
@@ -79,7 +63,7 @@ ModuleTimes times_of(const CallSamples& samples) {
 
 std::string too_soon(const CallSamples& samples) {
   if (samples.empty.empty() || samples.solution.empty()) return {};
-  const double own = interval_of(samples.solution).median, least = std::ranges::min(samples.empty);
+  const double own = measured(samples.solution).median_ms, least = std::ranges::min(samples.empty);
   if (own >= (1 - within_the_guest) * least) return {};
   return fmt::format("its calls are answered within {:.3g} ms, where one of nothing takes {:.3g} ms at least", own,
                      least);
@@ -87,8 +71,9 @@ std::string too_soon(const CallSamples& samples) {
 
 bool settled(const std::vector<double>& samples, double interval) {
   if (samples.size() < 6) return false;
-  const Interval found = interval_of(samples);
-  return found.hi - found.median <= interval * found.median && found.median - found.lo <= interval * found.median;
+  const MeasuredTime found = measured(samples);
+  const double room = interval * found.median_ms;
+  return found.hi_ms - found.median_ms <= room && found.median_ms - found.lo_ms <= room;
 }
 
 }  // namespace planish

@@ -149,46 +149,83 @@ class TaskEvaluator::ModuleTiming {
     return waits.has_value();
   }
 
-  /// A call of ours, in the same way. What it says of itself is believed; its failure is no module's fault.
-  Result<double> ours(const Yardstick& yardstick, bool empty) {
+  /// The same of ours. What it says of itself is believed; its failure is no module's fault.
+  Status ours_waits(const Yardstick& yardstick, bool empty) {
+    if (!empty && sets_.size() > 1) PLANISH_CHECK(yardstick.runner.run(yardstick.handle, second_set, limits().run));
     PLANISH_CHECK(yardstick.runner.prepare_call(yardstick.handle, tested_.data.name,
                                                 {.empty = empty, .store = stores_ && !empty}, limits().run));
+    ours_waiting_ = true;
+    return {};
+  }
+
+  Result<double> ours(const Yardstick& yardstick) {
+    ours_waiting_ = false;
     PLANISH_TRY(const auto call, yardstick.runner.call_now(limits().run));
     PLANISH_CHECK(yardstick.runner.finish_call(limits().run));
     return call.ms;
   }
 
-  /// Those of ours and the module's, on new contents, in an order that is drawn: whoever is second finds them in
-  /// caches. False where the module failed.
-  Result<bool> call_each(const Yardstick& yardstick) {
-    PLANISH_TRY(const bool waiting, waits());
-    if (!waiting) return false;
-    const std::uint64_t seed = task_.fresh_seed();
-    PLANISH_CHECK(refresh(seed));
-    if (sets_.size() > 1) PLANISH_CHECK(yardstick.runner.run(yardstick.handle, second_set, limits().run));
-    for (int k = 0; k < 2; ++k) {
-      PLANISH_TRY(const double nothing, ours(yardstick, true));
-      samples_.empty.push_back(nothing);
+  struct Released {
+    ModuleTiming& timing;
+    const Yardstick& yardstick;
+    Released(ModuleTiming& of, const Yardstick& which) : timing(of), yardstick(which) {}
+    Released(const Released&) = delete;
+    Released& operator=(const Released&) = delete;
+    ~Released() {
+      if (timing.ours_waiting_) (void)timing.ours(yardstick);
     }
-    const auto reference = [&]() -> Status {
-      PLANISH_TRY(const double ms, ours(yardstick, false));
-      samples_.reference.push_back(ms);
-      return {};
-    };
-    const bool ours_first = (seed >> 7U) % 2 == 0;
-    if (ours_first) PLANISH_CHECK(reference());
+  };
+
+  /// The module's call. False where that failed.
+  Result<bool> theirs() {
     if (stores_) PLANISH_CHECK(tested_.oracle.poison(tested_.data.name, limits().oracle));
     PLANISH_TRY(const auto ms, rung(tested_.runner, tested_.data.name, true));
-    if (!ms.has_value()) return false;
+    if (ms.has_value()) samples_.solution.push_back(*ms);
+    return ms.has_value();
+  }
+
+  /// Both in the same way: woken, stopped, then one call each on new contents, in an order that is drawn, as whoever is
+  /// second finds them in caches; nothing is compared in between, which would leave other things there. False where the
+  /// module failed.
+  Result<bool> call_each(const Yardstick& yardstick) {
+    const std::uint64_t seed = task_.fresh_seed();
+    const bool ours_first = (seed >> 7U) % 2 == 0;
+    // Ours is there for the next solution, and must not be left waiting where this one fails.
+    const Released released{*this, yardstick};
+    if (ours_first) PLANISH_CHECK(ours_waits(yardstick, false));
+    PLANISH_TRY(const bool waiting, waits());
+    if (!waiting) return false;
+    if (!ours_first) PLANISH_CHECK(ours_waits(yardstick, false));
+    PLANISH_CHECK(refresh(seed));
+    if (!ours_first) {
+      PLANISH_TRY(const bool called, theirs());
+      if (!called) return false;
+      // What ours stores would take its place.
+      if (stores_ && samples_.solution.back() >= 0) {
+        PLANISH_TRY(const bool right, is_right());
+        if (!right) return false;
+      }
+    }
+    PLANISH_TRY(const double reference, ours(yardstick));
+    samples_.reference.push_back(reference);
+    if (ours_first) {
+      PLANISH_TRY(const bool called, theirs());
+      if (!called) return false;
+    }
     // Nothing was stored: all of it once more, in the way that needs no reading.
-    if (*ms < 0) {
+    if (samples_.solution.back() < 0) {
       samples_ = {.solution = {}, .reference = {}, .empty = {}, .hot_ms = samples_.hot_ms};
       return true;
     }
-    PLANISH_TRY(const bool right, is_right());
-    if (!right) return false;
-    if (!ours_first) PLANISH_CHECK(reference());
-    samples_.solution.push_back(*ms);
+    if (ours_first || !stores_) {
+      PLANISH_TRY(const bool right, is_right());
+      if (!right) return false;
+    }
+    for (int k = 0; k < 2; ++k) {
+      PLANISH_CHECK(ours_waits(yardstick, true));
+      PLANISH_TRY(const double nothing, ours(yardstick));
+      samples_.empty.push_back(nothing);
+    }
     return true;
   }
 
@@ -344,6 +381,7 @@ class TaskEvaluator::ModuleTiming {
   const bool on_host_;
   worker::DataSet second_;
   std::vector<const worker::DataSet*> sets_;
+  bool ours_waiting_ = false;
   bool stores_ = false;  ///< calls write their results to the bound outputs before they answer
   CallSamples samples_;
   ModuleTimes times_;
