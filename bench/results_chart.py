@@ -23,7 +23,7 @@ CHART = results_rows.ROWS.parent / "gains.svg"
 LEVELS = {1: "single operators", 2: "chains of operators", 3: "whole networks"}
 TEXT, LINE = "#768390", "#76839080"
 COLOURS = {1: "#2f81f7", 2: "#2da44e", 3: "#c2680c"}
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760, 180, 20, 48, 44
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760, 210, 20, 48, 44
 LEAST, MOST = 0.8, 64.0
 #: Pixels between two dots, and above the highest stack of a level.
 STEP, GAP = 5.0, 34.0
@@ -78,7 +78,7 @@ def chart(folder: Path = results_rows.ROWS) -> str:
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" role="img" '
         'font-family="system-ui, sans-serif">',
-        f"<title>{title}</title>", text(0, 18, title, 15, weight="bold"), text(0, 38, note), *axis, *body, "</svg>", ""])  # fmt: skip
+        f"<title>{title}</title>", text(0, 18, title, 14, weight="bold"), text(0, 38, note), *axis, *body, "</svg>", ""])  # fmt: skip
 
 
 def main() -> int:

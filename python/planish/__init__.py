@@ -17,6 +17,8 @@ from planish.registration import announce as _announce
 
 if TYPE_CHECKING:
     from planish.api import Optimized as Optimized
+    from planish.api import Settings as Settings
+    from planish.functions import Function as Function
     from planish.api import Status as Status
     from planish.api import detach as detach
     from planish.api import load as load
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 #: Where each public name lives.
-_HOMES = dict.fromkeys(("Optimized", "Status", "detach", "load", "optimize", "status"), "planish.api")
-_HOMES |= {"FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo"}
+_HOMES = dict.fromkeys(("Optimized", "Settings", "Status", "detach", "load", "optimize", "status"), "planish.api")
+_HOMES |= {"Function": "planish.functions", "FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo"}
 __all__ = ["PlanishError", *_HOMES]
 
 

@@ -94,10 +94,12 @@ def _output(process: subprocess.Popen[str]) -> str:
 
 
 def _show(stream: IO[str] | None, said: list[str], progress: bool) -> None:
+    failed = False
     for line in stream or ():
         said.append(line)
         del said[:-200]
-        if progress:
+        failed = failed or line.startswith("error:")  # the last thing that it says; it is raised, and said once
+        if progress and not failed:
             sys.stderr.write(line)
             sys.stderr.flush()
 
