@@ -163,7 +163,7 @@ def put_in(text: str, block: str) -> str:
 #: Levels of KernelBench and how many tasks they have.
 LEVELS = {1: 100, 2: 100, 3: 50}
 PAGES = (
-    *(ROOT / name for name in ("README.md", "docs/gains.md")),
+    *(ROOT / name for name in ("README.md", "docs/gains.md", "docs/gallery.md")),
     *(RESULTS / name for name in ("README.md", "rows/README.md", "kernelbench-h200.md", "networks.md")),
 )
 BLOCK = re.compile(r"<!-- table (\S+) (\S+): made by bench/results_summary.py --write -->\n.*?<!-- end of table -->", re.DOTALL)
@@ -201,10 +201,36 @@ def sets_table(names: tuple[str, ...] | None = None, results: Path = RESULTS) ->
     return "\n".join([*head, *(lines[name] for name in names or lines)])
 
 
+def gallery_table(number_of_rows: int = 10, results: Path = RESULTS) -> str:
+    """The tasks of the large set that gained most over the best baseline."""
+    sets = {s["name"]: s for s in json.loads((results / "sets.json").read_text())["sets"]}
+    rows = sorted(rows_of(sets["large"], results).values(), key=lambda r: -(r.best or 0))[:number_of_rows]
+    out = ["| task | eager | max-autotune-no-cudagraphs | ours | gain | error ratio |", "|---|---|---|---|---|---|"]
+    for r in rows:
+        cells = [f"[{r.task}](../examples/gpu/{r.task}.py)", number(r.ms.get("eager"), 3), number(r.ms.get(HEADLINE), 3), number(r.ms["found"], 3)]
+        out.append("| " + " | ".join([*cells, f"{number(r.best, 2)}×", number(r.error_ratio, 2)]) + " |")
+    return "\n".join(out)
+
+
+def task_table(name: str, results: Path = RESULTS) -> str:
+    """Times of one task, by SET/TASK."""
+    wanted, _, task = name.partition("/")
+    task_set = next(s for s in json.loads((results / "sets.json").read_text())["sets"] if s["name"] == wanted)
+    row = rows_of(task_set, results)[task]
+    modes = [m for m in MODES if m in row.ms]
+    head = "| " + " | ".join([*(m.replace("_", "-") for m in modes), "Planish", "error ratio"]) + " |"
+    cells = [*(number(row.ms[m], 2) for m in modes), number(row.ms["found"], 2), number(row.error_ratio, 2)]
+    return "\n".join([head, "|---" * len(cells) + "|", "| " + " | ".join(cells) + " |"])
+
+
 def block(kind: str, name: str) -> str:
     """A table by its kind and name."""
+    if (kind, name) == ("gains", "gallery"):
+        return gallery_table()
     if kind == "gains":
         return sets_table({"by-sets": None, "five": FIVE}[name])
+    if kind == "task":
+        return task_table(name)
     found = results_rows.campaigns(RESULTS / "rows")
     if kind == "level":
         return results_rows.set_summary(found, int(name), LEVELS[int(name)])
