@@ -3,7 +3,7 @@
     <!-- snippet: gpu -->               needs a GPU: compiled, not run
     <!-- snippet: sketch -->            shows a form with names that are nobody's: compiled, not run
     <!-- snippet: no search -->         on the page: `planish.optimize` gives everything back as it was
-    <!-- snippet: needs transformers -->  skipped where that cannot be imported
+    <!-- snippet: needs transformers -->  a program of its own, skipped where that cannot be imported
     <!-- setup                          code that the page does not show, run in its place
     …
     -->
@@ -26,11 +26,10 @@ class Page:
     """The snippets of one document."""
 
     path: Path
-    program: str = ""  # lines of the page, those outside of its Python fences empty
+    programs: dict[str, str] = field(default_factory=dict)  # by the package that they need, or ""; lines of the page, those outside of its fences empty
     files: dict[str, str] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     sketches: list[str] = field(default_factory=list)  # Python that is compiled alone
-    needs: set[str] = field(default_factory=set)
     searches: bool = True
     for_gpu: list[str] = field(default_factory=list)  # commands
 
@@ -42,7 +41,7 @@ class Page:
 def read_page(path: Path) -> Page:
     text = path.read_text()
     page = Page(path)
-    lines = [""] * (text.count("\n") + 1)
+    programs: dict[str, list[str]] = {}
     said = ""
     for part in _PART.finditer(text):
         if part["said"] is not None:
@@ -58,21 +57,20 @@ def read_page(path: Path) -> Page:
                 page.sketches.append(code)
             else:
                 first = text.count("\n", 0, part.start()) + 1
+                lines = programs.setdefault(said.removeprefix("needs ") if said.startswith("needs ") else "", [""] * (text.count("\n") + 1))
                 lines[first : first + code.count("\n")] = code.splitlines()
         elif language == "console":
             commands = [line[2:] for line in code.splitlines() if line.startswith("$ ")]
             (page.for_gpu if said == "gpu" else page.commands).extend(commands)
-        if said.startswith("needs "):
-            page.needs |= set(said.split()[1:])
         said = ""
-    page.program = "\n".join(lines) if any(lines) else ""
+    page.programs = {needed: "\n".join(lines) for needed, lines in programs.items()}
     return page
 
 
 def pages() -> list[Page]:
     """All documents with snippets: the README and those for users. Records of decisions and results show what was, not what is to be typed."""
     found = [read_page(path) for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "formats").glob("*.md")))]
-    return [page for page in found if page.program or page.files or page.commands or page.sketches or page.for_gpu]
+    return [page for page in found if page.programs or page.files or page.commands or page.sketches or page.for_gpu]
 
 
 def shortened(text: str) -> str:

@@ -38,18 +38,25 @@ def run(command: list[str], folder: Path, limit: float, searches: bool = True) -
 
 def test_pages_for_users_have_snippets() -> None:
     assert {"README.md", "docs/first_model.md", "docs/kernel_by_hand.md", "docs/deploy.md", "docs/python.md"} <= {page.name for page in PAGES}
-    assert sum(bool(page.program) for page in PAGES) >= 4 and sum(len(page.commands) for page in PAGES) >= 8
+    assert sum(len(page.programs) for page in PAGES) >= 5 and sum(len(page.commands) for page in PAGES) >= 8
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.program or p.commands], ids=lambda p: p.name)
-def test_snippets_run(page: Page, tmp_path: Path) -> None:
-    if missing := [name for name in page.needs if importlib.util.find_spec(name) is None]:
-        pytest.skip(f"{', '.join(missing)} not installed")
+PROGRAMS = [(page, needed) for page in PAGES for needed in page.programs]
+
+
+@pytest.mark.parametrize(("page", "needed"), PROGRAMS, ids=[f"{page.name} {needed}".strip() for page, needed in PROGRAMS])
+def test_programs_run(page: Page, needed: str, tmp_path: Path) -> None:
+    if needed and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
     lay_out(page, tmp_path)
-    if page.program:
-        (tmp_path / "page.py").write_text(shortened(page.program))
-        done = run([sys.executable, "page.py"], tmp_path, 900, page.searches)
-        assert done.returncode == 0, done.stderr[-3000:]
+    (tmp_path / "page.py").write_text(shortened(page.programs[needed]))
+    done = run([sys.executable, "page.py"], tmp_path, 900, page.searches)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.commands], ids=lambda p: p.name)
+def test_commands_run(page: Page, tmp_path: Path) -> None:
+    lay_out(page, tmp_path)
     for command in page.commands:
         words = shlex.split(shortened(command))
         done = run(words, tmp_path, 900)
@@ -94,9 +101,12 @@ def test_wrong_snippets_are_noticed(tmp_path: Path) -> None:
     path.write_text('text\n```python\nx = 1\n```\n<!-- setup\ny = 2\n-->\n```python\nassert x == y\n```\n```console\n$ false\nout\n```\n'
                     '```cuda title="a.cu"\nextern "C" __global__ void f( {}\n```\n<!-- snippet: sketch -->\n```python\ndef\n```\n')  # fmt: skip
     page = read_page(path)
-    assert page.program.splitlines()[2] == "x = 1" and page.program.splitlines()[8] == "assert x == y" and page.commands == ["false"]
-    with pytest.raises(AssertionError, match="assert x == y"):
-        test_snippets_run(page, tmp_path)
+    lines = page.programs[""].splitlines()
+    assert lines[2] == "x = 1" and lines[8] == "assert x == y" and page.commands == ["false"]
+    for number, (test, said) in enumerate(((lambda p, f: test_programs_run(p, "", f), "line 9"), (test_commands_run, "false"))):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(AssertionError, match=said):
+            test(page, tmp_path / str(number))
     with pytest.raises(SyntaxError):
         test_what_is_not_run_is_compiled(page, tmp_path)
     page.sketches = []
