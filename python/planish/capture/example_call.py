@@ -16,30 +16,34 @@ from torch.utils import _pytree as pytree
 from planish.capture.refusals import first_line
 from planish.capture.source import line_of_error
 from planish.errors import PlanishError, task_error
+from planish.functions import FunctionModule
 
 
 def example_problem(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanishError | None:
     """What `module` raises on these arguments, as an error (forward_failed), or None.
 
     Shapes alone are looked at first, which takes milliseconds and no memory. Only where that fails the module is called, since it may be what
-    stands for the tensors there that it cannot take. Both calls are of a copy that shares its tensors; buffers are as before."""
-    try:
-        shadow = copy.deepcopy(module, {id(t): t for t in (*module.parameters(), *module.buffers())})
-    except Exception:  # whatever a class of the user's raises when it is copied
-        return None
-    with torch.no_grad(), warnings.catch_warnings():
+    stands for the tensors there that it cannot take. Both calls are of a copy; a function's buffers are put back."""
+    shapes = FakeTensorMode(allow_non_fake_inputs=True)
+    cuda = sorted({t.device.index for t in module.parameters() if t.is_cuda})
+    with torch.no_grad(), warnings.catch_warnings(), _outer_buffers_kept(module):
         warnings.simplefilter("ignore")
         try:
-            with _quiet(), FakeTensorMode(allow_non_fake_inputs=True) as shapes:
+            with _quiet(), shapes:
+                copied = copy.deepcopy(module, {id(t): shapes.from_tensor(t) for t in (*module.parameters(), *module.buffers())})
                 known, named = pytree.tree_map(lambda x: shapes.from_tensor(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
-                shadow(*known, **named)
+                copied(*known, **named)
             return None
         except Exception:
             pass
         try:
-            with _buffers_kept(module), torch.random.fork_rng(devices=sorted({t.device.index for t in module.parameters() if t.is_cuda})):
-                known, named = copy.deepcopy((args, kwargs))
-                shadow(*known, **named)
+            copied = copy.deepcopy(module, {id(p): p for p in module.parameters()})
+            known, named = copy.deepcopy((args, kwargs))
+        except Exception:  # whatever a class of the user's raises when it is copied
+            return None
+        try:
+            with torch.random.fork_rng(devices=cuda):
+                copied(*known, **named)
         except (MemoryError, torch.OutOfMemoryError):
             return None  # of the copies, perhaps
         except Exception as error:
@@ -61,8 +65,9 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _buffers_kept(module: torch.nn.Module) -> Iterator[None]:
-    before = [(b, b.detach().clone()) for b in module.buffers()]
+def _outer_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Of the modules that a function reads, which are not copied with it."""
+    before = [(b, b.detach().clone()) for b in module.buffers()] if isinstance(module, FunctionModule) else []
     try:
         yield
     finally:
