@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import planish
+import planish.api
 import pytest
 import torch
 from test_optimize import IMPROVED, NOTHING, Block, Command, command  # noqa: F401
