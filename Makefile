@@ -66,7 +66,7 @@ setup-triton: setup
 # skipped without it.
 setup-docs: setup
 	@test -f $(DOCS)/done || { echo "installing what makes the documents" >&2 && $(VENV)/bin/python -m venv $(DOCS) && \
-	  $(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/site/requirements.txt && \
+	  $(DOCS)/bin/python -m pip install -q --no-compile --disable-pip-version-check -r docs/site/requirements.txt && \
 	  $(VENV)/bin/python -c 'import sys; print("import site;", "; ".join(f"site.addsitedir({p!r})" for p in sys.path if p.endswith("-packages")))' > \
 	    $$($(DOCS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/planish.pth && touch $(DOCS)/done; } || \
 	  echo "note: mkdocs, pyright and nbclient could not be installed; tests with them will be skipped" >&2
