@@ -18,13 +18,13 @@ from planish.registration import announce as _announce
 if TYPE_CHECKING:
     from planish.api import Optimized as Optimized
     from planish.api import Settings as Settings
-    from planish.functions import Function as Function
     from planish.api import Status as Status
     from planish.api import detach as detach
     from planish.api import load as load
     from planish.api import optimize as optimize
     from planish.api import status as status
     from planish.dynamo import backend as backend
+    from planish.functions import Function as Function
     from planish.ship.guards import FallbackWarning as FallbackWarning
 
 __version__ = "0.1.0"

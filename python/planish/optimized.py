@@ -84,7 +84,7 @@ class Optimized(Generic[F_co]):
     def _repr_html_(self) -> str:
         """What a notebook shows: the first line as a sentence, the times as a table, the rest below it."""
         first, *others = repr(self).removeprefix("planish: ").splitlines()
-        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{median}</td><td>{interval}</td><td>{against}</td></tr>" for name, median, interval, against in self._times())
+        rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self._times())
         head = "<tr><th></th><th>ms</th><th>95 % interval</th><th>gain</th></tr>"
         table = f"<table>{head}{rows}</table>" if rows and self.improved else ""
         notes = "<br>".join(html.escape(line.strip()) for line in others if " ms  [" not in line)

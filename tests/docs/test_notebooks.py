@@ -32,7 +32,8 @@ def test_notebooks_run(notebook: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "given.ipynb").write_text(json.dumps(document))
     path = environment(tmp_path) | {"PATH": f"{PYTHON.parent}:{environment(tmp_path)['PATH']}"}
-    done = subprocess.run([str(PYTHON), "-c", RUN, "given.ipynb", "ran.ipynb"], cwd=tmp_path, env=path, capture_output=True, text=True, timeout=1800, check=False)
+    command = [str(PYTHON), "-c", RUN, "given.ipynb", "ran.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     outputs = [output for cell in json.loads((tmp_path / "ran.ipynb").read_text())["cells"] for output in cell.get("outputs", [])]
     pages = ["".join(output["data"].get("text/html", "")) for output in outputs if "data" in output]

@@ -162,3 +162,13 @@ def test_a_notebook_shows_a_table() -> None:
     assert text.count("<tr>") == 3 and "<td>shipped</td><td>1</td>" in text and "<td>2.00x</td>" in text and "of eager&#x27;s own error" in text
     nothing = planish.Optimized(None, NOTHING, None, "module")._repr_html_()
     assert "stays as it is" in nothing and "<table" not in nothing
+
+
+def test_lines_are_those_of_the_user(tmp_path: Path) -> None:
+    from planish.capture import source
+
+    ours, linked = Path(planish.__file__).parent, tmp_path / "link"
+    assert [source._is_users(f"{folder}/functions.py") for folder in (ours, ours.resolve(), Path(torch.__file__).parent)] == [False] * 3
+    assert [source._is_users(name) for name in ("<string>", "<eval_with_key>.1", "<ipython-input-3-1a2b>", "<stdin>", str(linked / "model.py"))] == [
+        False, False, True, True, True,
+    ]  # fmt: skip
