@@ -4,6 +4,7 @@
 #   make test      all tests (CTest and pytest), formatting and lint checks included
 #   make build     build/bin/planish and its parts
 #   make wheel     a wheel for Linux with glibc 2.34 or newer, tried in a clean environment
+#   make docs      the documents as a site, into build/site; links that lead nowhere fail
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-ray  suites on a Ray cluster of this machine; installs ray
 #   make golden    accepts what code generation prints now as tests/golden; look at its diff
@@ -21,6 +22,7 @@ MCP ?= mcp==2.3.0
 JOBS ?= $(shell nproc)
 VENV := .venv
 BUILD := build
+DOCS := $(BUILD)/docs-venv
 
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
@@ -29,7 +31,7 @@ PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python
 # The slow ones first.
 SUITE := tests/cli tests/cheats tests/random_graphs tests/operators tests/triton_emit tests/python tests/docs
 
-.PHONY: demo test golden browser build wheel dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
+.PHONY: demo docs test golden browser build wheel dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp setup-docs check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -60,7 +62,20 @@ setup-triton: setup
 	  $(VENV)/bin/python -m pip install -q --disable-pip-version-check "$(TRITON)" || \
 	  echo "note: Triton could not be installed; the tests of emitted Triton will be skipped" >&2
 
-test: build lint browser setup-triton setup-mcp
+# An environment of its own (250 MB), which sees the packages of the other one; tests of the site, of types as pyright sees them and of the notebook are
+# skipped without it.
+setup-docs: setup
+	@test -f $(DOCS)/done || { echo "installing what makes the documents" >&2 && $(VENV)/bin/python -m venv $(DOCS) && \
+	  $(DOCS)/bin/python -m pip install -q --no-compile --disable-pip-version-check -r docs/site/requirements.txt && \
+	  $(VENV)/bin/python -c 'import sys; print("import site;", "; ".join(f"site.addsitedir({p!r})" for p in sys.path if p.endswith("-packages")))' > \
+	    $$($(DOCS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/planish.pth && touch $(DOCS)/done; } || \
+	  echo "note: mkdocs, pyright and nbclient could not be installed; tests with them will be skipped" >&2
+
+docs: setup-docs
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+test: build lint browser setup-triton setup-mcp setup-docs
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores. Two at once: most of a test is waiting for processes. What fails so is

@@ -162,41 +162,75 @@ def put_in(text: str, block: str) -> str:
 
 #: Levels of KernelBench and how many tasks they have.
 LEVELS = {1: 100, 2: 100, 3: 50}
-PAGES = (ROOT / "README.md", RESULTS / "README.md", RESULTS / "rows" / "README.md", RESULTS / "kernelbench-h200.md", RESULTS / "networks.md")
+PAGES = (
+    *(ROOT / name for name in ("README.md", "docs/gains.md", "docs/gallery.md")),
+    *(RESULTS / name for name in ("README.md", "rows/README.md", "kernelbench-h200.md", "networks.md")),
+)
 BLOCK = re.compile(r"<!-- table (\S+) (\S+): made by bench/results_summary.py --write -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
-def readme_table(results: Path = RESULTS) -> str:
+#: Rows of the README, of those that docs/gains.md has: no set twice, and of small tensors the measure with the lesser gains.
+FIVE = ("level 1", "level 2", "level 3", "large", "small-in-a-row")
+
+
+def sets_table(names: tuple[str, ...] | None = None, results: Path = RESULTS) -> str:
     """What gains, by sets: one row each."""
-    out = ["| set of tasks | mean | median | mean over the best of all | nothing gained |", "|---|---|---|---|---|"]
+    lines: dict[str, str] = {}
     sets = {s["name"]: s for s in json.loads((results / "sets.json").read_text())["sets"]}
 
-    def line(title: str, headline: list[float], best: list[float], nothing: str) -> None:
-        out.append(f"| {title} | {geometric(headline):.2f} | {statistics.median(headline):.2f} | {geometric(best):.2f} | {nothing} |")
+    def line(name: str, title: str, headline: list[float], best: list[float], nothing: str) -> None:
+        lines[name] = f"| {title} | {geometric(headline):.2f} | {statistics.median(headline):.2f} | {geometric(best):.2f} | {nothing} |"
 
     def of_set(name: str, title: str) -> None:
         rows = list(rows_of(sets[name], results).values())
-        line(title.format(len(rows)), [r.headline for r in rows if r.headline], [r.best for r in rows if r.best], str(sum(r.copies for r in rows)))
+        line(name, title.format(len(rows)), [r.headline for r in rows if r.headline], [r.best for r in rows if r.best], str(sum(r.copies for r in rows)))
 
     of_set("large", "{} large ones (1 to 17 GB a call), H200")
     of_set("small", "{} small ones, H200, single calls")
-    of_set("small-in-a-row", "the same, calls in a row")
+    of_set("small-in-a-row", "{} small ones, H200, calls in a row")
     found = results_rows.campaigns(results / "rows")
     for level, size in LEVELS.items():
         counts = list(results_rows.counted(found, level)[0].values())
         lost = sum(c.row.outcome in ("refused", "failed", "interrupted") for c in counts)
         cards = " and ".join(sorted({c.row.doc["device"] for c in counts}))
         nothing = sum(c.headline < 1.005 for c in counts)
-        line(f"{len(counts)} of the {size} of level {level} of KernelBench, {cards} ([rows](docs/results/rows/README.md))", [c.headline for c in counts],
+        line(f"level {level}", f"{len(counts)} of the {size} of level {level} of KernelBench, {cards}", [c.headline for c in counts],
              [c.best for c in counts], f"{nothing}, {lost} of them refused or cut off" if lost else str(nothing))  # fmt: skip
     of_set("cpu", "{} on two CPU cores, results dropped at once")
+    head = ["| set of tasks | mean | median | mean over the best of all | nothing gained |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *(lines[name] for name in names or lines)])
+
+
+def gallery_table(number_of_rows: int = 10, results: Path = RESULTS) -> str:
+    """The tasks of the large set that gained most over the best baseline."""
+    sets = {s["name"]: s for s in json.loads((results / "sets.json").read_text())["sets"]}
+    rows = sorted(rows_of(sets["large"], results).values(), key=lambda r: -(r.best or 0))[:number_of_rows]
+    out = ["| task | eager | max-autotune-no-cudagraphs | ours | gain | error ratio |", "|---|---|---|---|---|---|"]
+    for r in rows:
+        cells = [f"[{r.task}](../examples/gpu/{r.task}.py)", number(r.ms.get("eager"), 3), number(r.ms.get(HEADLINE), 3), number(r.ms["found"], 3)]
+        out.append("| " + " | ".join([*cells, f"{number(r.best, 2)}×", number(r.error_ratio, 2)]) + " |")
     return "\n".join(out)
+
+
+def task_table(name: str, results: Path = RESULTS) -> str:
+    """Times of one task, by SET/TASK."""
+    wanted, _, task = name.partition("/")
+    task_set = next(s for s in json.loads((results / "sets.json").read_text())["sets"] if s["name"] == wanted)
+    row = rows_of(task_set, results)[task]
+    modes = [m for m in MODES if m in row.ms]
+    head = "| " + " | ".join([*(m.replace("_", "-") for m in modes), "Planish", "error ratio"]) + " |"
+    cells = [*(number(row.ms[m], 2) for m in modes), number(row.ms["found"], 2), number(row.error_ratio, 2)]
+    return "\n".join([head, "|---" * len(cells) + "|", "| " + " | ".join(cells) + " |"])
 
 
 def block(kind: str, name: str) -> str:
     """A table by its kind and name."""
-    if (kind, name) == ("gains", "by-sets"):
-        return readme_table()
+    if (kind, name) == ("gains", "gallery"):
+        return gallery_table()
+    if kind == "gains":
+        return sets_table({"by-sets": None, "five": FIVE}[name])
+    if kind == "task":
+        return task_table(name)
     found = results_rows.campaigns(RESULTS / "rows")
     if kind == "level":
         return results_rows.set_summary(found, int(name), LEVELS[int(name)])

@@ -17,19 +17,21 @@ from planish.registration import announce as _announce
 
 if TYPE_CHECKING:
     from planish.api import Optimized as Optimized
+    from planish.api import Settings as Settings
     from planish.api import Status as Status
     from planish.api import detach as detach
     from planish.api import load as load
     from planish.api import optimize as optimize
     from planish.api import status as status
     from planish.dynamo import backend as backend
+    from planish.functions import Function as Function
     from planish.ship.guards import FallbackWarning as FallbackWarning
 
 __version__ = "0.1.0"
 
 #: Where each public name lives.
-_HOMES = dict.fromkeys(("Optimized", "Status", "detach", "load", "optimize", "status"), "planish.api")
-_HOMES |= {"FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo"}
+_HOMES = dict.fromkeys(("Optimized", "Settings", "Status", "detach", "load", "optimize", "status"), "planish.api")
+_HOMES |= {"Function": "planish.functions", "FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo"}
 __all__ = ["PlanishError", *_HOMES]
 
 

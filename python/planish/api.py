@@ -8,94 +8,61 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
 from planish import session
+from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
 from planish.counts import Status, status
 from planish.errors import PlanishError
 from planish.functions import Function, is_function
+from planish.optimized import Optimized, gained, is_proved, named
 from planish.ship.live import FALLBACKS, detach, load
 from planish.ship.reach import reach
 
-__all__ = ["Optimized", "Status", "detach", "load", "optimize", "status"]
+__all__ = ["Optimized", "Settings", "Status", "detach", "load", "optimize", "status"]
+
+M = TypeVar("M", bound=nn.Module)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Errors with which another process refuses a pickled module that may do as an exported one: it is not read there, or needs what only this
 #: process has (a tensor that it keeps on a device by itself, a registry that was filled here).
 _NOT_READ = ("not_importable", "forward_failed")
 
 
-@dataclass(frozen=True, repr=False)
-class Optimized:
-    """What `optimize` found.
+class Settings(TypedDict, total=False):
+    """Keywords of `optimize`; what is left out has its default."""
 
-    `module` is ready to use: the given module (or the function, as a planish Function) with the program attached where one was verified and
-    faster, else as it was. `result` is the result document (docs/formats/result.md). `folder` is where the program lies, or None.
-    `timed` says what was proved and timed: `module`, the user's own, or `exported`, its exported program, where the module could not be
-    pickled or read in another process.
-    """
-
-    module: Any
-    result: dict[str, Any]
-    folder: Path | None
-    timed: str
-
-    @property
-    def improved(self) -> bool:
-        """Whether a verified program that beats every baseline that was timed is attached."""
-        return _gained(self.result)
-
-    @property
-    def speedup(self) -> float:
-        """Against the best of the baselines that were timed; 1.0 where nothing was gained."""
-        return float(self.result.get("speedup_best_baseline") or 1.0) if self.improved else 1.0
-
-    @property
-    def speedups(self) -> dict[str, float]:
-        """Against each baseline, by name; empty where nothing was gained."""
-        return {name: float(value) for name, value in (self.result.get("speedup") or {}).items()} if self.improved else {}
-
-    @property
-    def reason(self) -> str:
-        """Why nothing was gained, or why the run ended before all had been done; empty where neither is so."""
-        if self.result["outcome"] != "interrupted":
-            return "" if self.improved else str(self.result.get("reason") or self.result["outcome"])
-        seconds = self.result.get("seconds") or {}
-        over = f"the {seconds.get('max', 0):.0f} s of max_time were over in phase {seconds['ended_in']}" if seconds.get("ended_in") else "it was interrupted"
-        if self.improved:
-            return f"{over}: what is attached was proved, and is faster than all that was timed by then"
-        if self.folder is not None:
-            return f"{over}: what lies in {self.folder} was proved, but not timed; planish.load({str(self.folder)!r}, module) attaches it"
-        return f"{over}, and nothing was proved by then; allow more with max_time="
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        task, device = self.result.get("task", "the module"), (self.result.get("device") or {}).get("name", "")
-        if not self.improved:
-            return f"planish: {task} stays as it is: {self.reason}"
-        interrupted = [f"  {self.reason}"] if self.reason else []
-        best, where = self.result.get("best_baseline", "the best baseline"), f" on {device}" if device else ""
-        lines = [f"planish: {task} is {self.speedup:.2f}x as fast as {best}{where}"]
-        times = self.result.get("times_ms") or {}
-        for name, row in times.items():
-            if "median" in row:
-                against = f"  {self.speedups[name]:.2f}x" if name in self.speedups else ""
-                lines.append(f"  {name:<26} {row['median']:9.4g} ms  [{row['lo']:.4g}, {row['hi']:.4g}]{against}")
-        if accuracy := self.result.get("accuracy"):
-            ratio = float(accuracy.get("ratio") or 0)  # 1e300 where eager's error is nearly nothing
-            lines.append(f"  accuracy: {ratio:{'.2f' if ratio < 1000 else '.3g'}} of eager's own error (gate: {accuracy.get('gate')})")
-        lines.append(f"  timed: {'the module itself' if self.timed == 'module' else 'its exported program, as its own code could not be read elsewhere'}")
-        return "\n".join([*lines, f"  program: {self.folder}", *interrupted])
+    target: str  #: cpu, cuda, or auto: where the module and its inputs are
+    budget: str | float  #: of the search: seconds, or text such as "5m"
+    max_time: str | float | None  #: of everything
+    accuracy: str | float  #: eager, permitted, tf32, or a tolerance
+    baselines: str | Sequence[str] | None  #: what it must beat; eager is always among them
+    strategy: str | None  #: how it searches
+    seed: int | None
+    evals: int | None  #: bounds the search by candidates
+    cold: bool  #: does not look at earlier runs
+    fallback: str  #: what calls run that the program was not made for: original, or compile
+    out: str | Path | None  #: a folder that keeps the task and what ships
+    name: str | None  #: in reports
+    progress: bool  #: on sys.stderr
+    options: Sequence[str]  #: further options of the command
 
 
+@overload
+def optimize(module: M, example_inputs: Any, **settings: Unpack[Settings]) -> Optimized[M]: ...
+@overload
+def optimize(module: Callable[P, R], example_inputs: Any, **settings: Unpack[Settings]) -> Optimized[Function[P, R]]: ...
+@overload
+def optimize(module: Callable[P, R], **settings: Unpack[Settings]) -> Function[P, R]: ...
+@overload
+def optimize(*, example_inputs: Any = None, **settings: Unpack[Settings]) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def optimize(
     module: nn.Module | Callable[..., Any] | None = None,
     example_inputs: Any = None,
@@ -140,13 +107,16 @@ def optimize(
     arguments = [text for option, value in chosen.items() if value is not None for text in (option, str(value))]
     arguments += [*(["--cold"] if cold else []), *options]
 
-    def search(thing: Any, inputs: Any) -> Optimized:
-        return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress)
+    def search(thing: Any, inputs: Any) -> Optimized[Any]:
+        try:
+            return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress)
+        except PlanishError as error:
+            raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
 
-    def first_call(function: Function, call: Any) -> None:
+    def first_call(function: Function[..., Any], call: Any) -> None:
         function.optimized = search(function, call)
 
-    def decorate(function: Callable[..., Any]) -> Function:
+    def decorate(function: Callable[..., Any]) -> Function[..., Any]:
         if not is_function(function):
             raise PlanishError("bad_request", f"{function!r} is no function", "decorate a function; for a module: planish.optimize(instance, inputs)")
         if example_inputs is None:
@@ -171,19 +141,21 @@ def optimize(
 
 
 def _search(
-    thing: nn.Module | Function, call: tuple[tuple[Any, ...], dict[str, Any]], target: str, arguments: list[str],
+    thing: nn.Module | Function[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], target: str, arguments: list[str],
     fallback: str, out: str | Path | None, name: str | None, progress: bool,
-) -> Optimized:  # fmt: skip
+) -> Optimized[Any]:  # fmt: skip
     module: nn.Module = thing.module if isinstance(thing, Function) else thing
     called = name or str(getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
     if os.environ.get(session.INSIDE):
         return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
-    if problem := reach(module).problem:  # before a search whose program could never run
-        raise PlanishError("not_exportable", f"{called}: {problem}", "a program only runs where all that forward reads is known to be as it was")
+    if unknown := reach(module).problem:  # before a search whose program could never run
+        raise PlanishError("not_exportable", f"{called}: {unknown}", "a program only runs where all that forward reads is known to be as it was")
+    if problem := example_problem(called, module, *call):
+        raise problem
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
         folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(called)
-        task = (folder if out is not None else Path(scratch)) / "task"
+        task = folder / "task" if out is not None else Path(scratch) / _plain(called)  # progress calls it by its last part
         made_here = not folder.exists()
         try:
             timed = write_live(task, called, module, *call, exported=exported)
@@ -196,7 +168,7 @@ def _search(
                 shutil.rmtree(task)
                 timed = write_live(task, called, module, *call, exported=True)
                 result = session.run(command, progress)
-            improved = _gained(result)
+            improved = gained(result)
             if improved:
                 load(result["shipped"], module, fallback=fallback)
         except BaseException as error:
@@ -205,21 +177,11 @@ def _search(
             if isinstance(error, PlanishError):
                 raise _renamed(error, task, called) from None  # it says all that the others of its chain say
             raise
-        kept = improved or _is_proved(result)
+        kept = improved or is_proved(result)
         if out is None and made_here and not kept:
             shutil.rmtree(folder, ignore_errors=True)
             result["shipped"] = None
         return Optimized(thing, result, Path(result["shipped"]) if kept else None, timed)
-
-
-def _is_proved(result: dict[str, Any]) -> bool:
-    """Whether a run that was not finished shipped a program of ours, which it does only after its proof."""
-    return bool(result["outcome"] == "interrupted" and result.get("form") == "program" and result.get("shipped"))
-
-
-def _gained(result: dict[str, Any]) -> bool:
-    """Whether what ships is proved, and faster than all that it was timed beside."""
-    return result["outcome"] == "improved" or (_is_proved(result) and float(result.get("speedup_best_baseline") or 0) > 1)
 
 
 def _device_of(module: nn.Module, call: Any) -> str:
@@ -241,12 +203,15 @@ def _refuse_forms(module: nn.Module) -> None:
 
 def _renamed(error: PlanishError, task: Path, name: str) -> PlanishError:
     """The same error, about the user's module rather than about a folder of ours."""
-    return PlanishError(error.kind, error.message.replace(str(task), name), error.hint.replace(str(task), name))
+    return PlanishError(error.kind, *(named(text.replace(str(task), name), name) for text in (error.message, error.hint)))
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
 
 
 def _fresh_name(name: str) -> str:
-    plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
-    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    return f"{_plain(name)}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _call(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

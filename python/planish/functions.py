@@ -12,10 +12,16 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from planish.optimized import Optimized
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class FunctionModule(nn.Module):
@@ -35,11 +41,11 @@ class FunctionModule(nn.Module):
         return self.function(*args, **kwargs)
 
 
-class Function:
+class Function(Generic[P, R]):
     """A function with a program in front. Called like it; `original` is the function itself, `module` what carries the program, and
     `optimized` the outcome of the search, or None before there was one."""
 
-    def __init__(self, function: Callable[..., Any], settings: Callable[[Function, Any], Any] | None = None) -> None:
+    def __init__(self, function: Callable[P, R], settings: Callable[[Function[P, R], Any], Any] | None = None) -> None:
         """With `settings` the first call's arguments are the example: settings(self, (args, kwargs)) is to set `optimized`."""
         functools.update_wrapper(self, function)
         self.original = function
@@ -47,7 +53,7 @@ class Function:
         self._lock = threading.Lock()
         self._watched = list(_outer(function))
         self.module = FunctionModule(function, [value for _, value in self._watched])
-        self.optimized: Any = None
+        self.optimized: Optimized[Function[P, R]] | None = None
 
     def __set_name__(self, owner: type, name: str) -> None:
         raise TypeError(f"{owner.__name__}.{name}: decorate a function, or call planish.optimize(object.{name}, inputs) on a method of an object")
@@ -57,7 +63,7 @@ class Function:
         """Whether it reads no module or tensor but its arguments: then its code can be run elsewhere."""
         return not any(isinstance(value, nn.Module | torch.Tensor) for _, value in self._watched)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._first is not None and not torch.compiler.is_compiling():
             with self._lock:
                 first, self._first = self._first, None
@@ -66,7 +72,8 @@ class Function:
         for read, value in self._watched:
             if read() is not value:
                 return self.original(*args, **kwargs)
-        return self.module(*args, **kwargs)
+        result: R = self.module(*args, **kwargs)
+        return result
 
     def __repr__(self) -> str:
         return f"<planish function {getattr(self.original, '__qualname__', self.original)}>"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +22,8 @@ from planish.errors import PlanishError
 _FINISHED = (0, 1, 130)
 #: Seconds that the command has to save its state after an interrupt.
 _GRACE = 20.0
+#: Where the command begins to say what went wrong; its last words.
+_ERROR = re.compile(r"(?:^|(?<=[\r\n]))(?:\x1b\[[0-9;?]*[A-Za-z])*error(?:\x1b\[[0-9;]*m)*:")
 #: Set in whatever the command starts: code of the user's that optimises something when it is imported does not start the next run there.
 INSIDE = "PLANISH_INSIDE"
 
@@ -49,22 +55,23 @@ def run(arguments: list[str], progress: bool) -> dict[str, Any]:
     notebook shows below the cell. Interrupting lets the command save its state first. Raises PlanishError, as the command names it."""
     environment = {"PLANISH_PYTHON": sys.executable, **os.environ, INSIDE: "1"}
     command = [str(launcher()), *arguments, "--json", *([] if progress else ["--quiet"])]
-    terminal = progress and _is_terminal(sys.stderr)
+    ours, theirs = _terminal_like(sys.stderr) if progress and _is_terminal(sys.stderr) else os.pipe()
     try:
         # A group of its own: an interrupt reaches it once, from _output, however this process got its.
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None if terminal else subprocess.PIPE,
-                                   text=True, errors="replace", env=environment, process_group=0)  # fmt: skip
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True, errors="replace",
+                                   env=environment, process_group=0)  # fmt: skip
     except OSError as error:
+        os.close(ours)
         raise PlanishError("not_built", f"{command[0]} cannot be started: {error.strerror}", "run make build, or set PLANISH_BIN") from error
+    finally:
+        os.close(theirs)
     said: list[str] = []
-    listener = threading.Thread(target=_show, args=(process.stderr, said, progress), daemon=True)
-    if process.stderr is not None:
-        listener.start()
+    listener = threading.Thread(target=_show, args=(ours, said, progress), daemon=True)
+    listener.start()
     try:
         text = _output(process)
     finally:
-        if process.stderr is not None:
-            listener.join(timeout=1.0)
+        listener.join(timeout=1.0)
     try:
         result: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
@@ -93,13 +100,37 @@ def _output(process: subprocess.Popen[str]) -> str:
         raise
 
 
-def _show(stream: IO[str] | None, said: list[str], progress: bool) -> None:
-    for line in stream or ():
-        said.append(line)
-        del said[:-200]
-        if progress:
-            sys.stderr.write(line)
-            sys.stderr.flush()
+def _show(descriptor: int, said: list[str], progress: bool) -> None:
+    """Passes on what the command says, until it says what went wrong: that is raised, and so said once."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    failed = False
+    with open(descriptor, "rb", buffering=0) as stream:
+        while chunk := _read(stream):
+            text = decoder.decode(chunk)
+            said.append(text)
+            del said[:-200]
+            found = _ERROR.search(text)
+            if progress and not failed:
+                sys.stderr.write(text[: found.start()] if found else text)
+                sys.stderr.flush()
+            failed = failed or found is not None
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    try:
+        return stream.read(1 << 16)
+    except OSError:  # how the last writer to a terminal ends it
+        return b""
+
+
+def _terminal_like(stream: IO[str]) -> tuple[int, int]:
+    """A terminal as wide as `stream`, so that the command draws its progress: (what is read from, what it writes to)."""
+    ours, theirs = os.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST  # line ends are the outer terminal's
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, bytes(8)))
+    return ours, theirs
 
 
 def _is_terminal(stream: Any) -> bool:

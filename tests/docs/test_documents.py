@@ -177,3 +177,36 @@ def test_a_campaign_is_made_of_what_a_suite_wrote(summary: ModuleType, tmp_path:
     assert (second["outcome"], second["note"]) == ("refused", "uses dropout") and third["outcome"] == "failed"
     row = summary.results_rows.Measured(facts, first)
     assert row.headline == 2 and summary.results_rows.time_text(row, HEADLINE) == "2.000 (1.900 to 2.100)"
+
+
+def test_the_chart_is_what_its_script_makes_and_is_read_on_light_and_dark() -> None:
+    import sys
+
+    sys.path.insert(0, str(ROOT / "bench"))
+    import results_chart
+
+    text = results_chart.CHART.read_text()
+    assert text == results_chart.chart(), "python bench/results_chart.py --write"
+    counts = [results_chart.results_rows.counted(results_chart.results_rows.campaigns(results_chart.results_rows.ROWS), level)[0] for level in (1, 2, 3)]
+    assert text.count("<circle") == sum(len(one) for one in counts)
+    colours = set(re.findall(r"(#[0-9a-f]{6})\b", text))
+    assert colours >= {results_chart.TEXT, *results_chart.COLOURS.values()}
+    for colour in colours:
+        for page in ("#ffffff", "#0d1117"):
+            assert contrast(colour, page) >= 3, (colour, page)
+
+
+def contrast(one: str, other: str) -> float:
+    """As the Web Content Accessibility Guidelines have it; 3 for graphics and large text."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < 700

@@ -14,7 +14,11 @@ import torch
 from torch import fx
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_FOREIGN = tuple(f"{Path(folder)}/" for folder in (Path(torch.__file__).parent, Path(__file__).resolve().parents[1]))
+#: Of PyTorch and of Planish; where they are reached through a link, frames have that path.
+_FOREIGN = tuple({f"{Path(file).parents[up]}/" for file, up in ((torch.__file__, 0), (__file__, 1), (Path(__file__).resolve(), 1))})
+
+#: What a prompt calls what was typed into it; other names in brackets are of generated code.
+_TYPED = ("<stdin>", "<ipython-input", "<python-input")
 
 
 @contextmanager
@@ -70,7 +74,7 @@ def _frame_of(node: fx.Node) -> tuple[str, int] | None:
 
 
 def _is_users(file: str) -> bool:
-    return not file.startswith((*_FOREIGN, "<"))
+    return not file.startswith(_FOREIGN) and (not file.startswith("<") or file.startswith(_TYPED))
 
 
 def _words(frame: tuple[str, int] | None) -> str:

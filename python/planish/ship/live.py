@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import nn
@@ -25,6 +25,8 @@ from planish import executor
 from planish.errors import PlanishError
 from planish.ship import guards
 from planish.ship.archive import Shipped
+
+M = TypeVar("M", bound=nn.Module)
 
 #: What becomes of a call that no program answers.
 FALLBACKS = ("original", "compile")
@@ -59,6 +61,10 @@ def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping
     return module
 
 
+@overload
+def load(path: str | Path, module: None = None, *, fallback: str = "original", foreign: bool = False) -> nn.Module: ...
+@overload
+def load(path: str | Path, module: M, *, fallback: str = "original", foreign: bool = False) -> M: ...
 def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "original", foreign: bool = False) -> nn.Module:
     """The shipped model at `path`; with a `module`, that same module with the program attached (changed in place).
 
@@ -182,7 +188,7 @@ def _reference(folder: Path) -> nn.Module:
     return made
 
 
-def detach(module: nn.Module) -> nn.Module:
+def detach(module: M) -> M:
     """Takes all programs off again, and gives the module back. One without a program stays as it is."""
     original = getattr(type(module), "_planish_original", None)
     if original is not None:

@@ -16,6 +16,10 @@ task = Path(sys.argv[2])
 calls.write_text(json.dumps([*known, {"argv": sys.argv[1:], "task": json.loads((task / "task.json").read_text()), "inside": os.environ.get("PLANISH_INSIDE")}]))
 step = plan[min(len(known), len(plan) - 1)]
 print("searching 1 region", file=sys.stderr, flush=True)
+if "says" in step:
+    print(step["says"], file=sys.stderr, flush=True)
+if os.environ.get("FAKE_WIDTH"):
+    print(f"drawn {os.get_terminal_size(2).columns} wide", file=sys.stderr, flush=True)
 if "hangs" in step:  # until it is interrupted; then it saves its state, says so, and ends as the command does
     pid = os.getpid()
     signal.signal(signal.SIGINT, lambda *_: (Path(step["hangs"]).write_text(f"saved by {pid}"), sys.exit(130)))

@@ -1,0 +1,87 @@
+"""The example call, tried before anything is started for it: what the module does not take is said at once, with the user's line."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from planish.capture.refusals import first_line
+from planish.capture.source import line_of_error
+from planish.errors import PlanishError, task_error
+from planish.functions import FunctionModule
+
+
+def example_problem(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanishError | None:
+    """What `module` raises on these arguments, as an error (forward_failed), or None.
+
+    Shapes alone are looked at first, which takes milliseconds and no memory. Only where that fails the module is called, since it may be what
+    stands for the tensors there that it cannot take. Both calls are of a copy; a function's buffers are put back."""
+    shapes = FakeTensorMode(allow_non_fake_inputs=True)
+    cuda = sorted({t.device.index for t in module.parameters() if t.is_cuda})
+    with torch.no_grad(), warnings.catch_warnings(), _outer_buffers_kept(module):
+        warnings.simplefilter("ignore")
+        try:
+            with _quiet(), shapes:
+                copied = copy.deepcopy(module, {id(t): shapes.from_tensor(t) for t in (*module.parameters(), *module.buffers())})
+                known, named = pytree.tree_map(lambda x: shapes.from_tensor(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+                copied(*known, **named)
+            return None
+        except Exception:
+            pass
+        try:
+            copied = copy.deepcopy(module, {id(p): p for p in module.parameters()})
+            known, named = copy.deepcopy((args, kwargs))
+        except Exception:  # whatever a class of the user's raises when it is copied
+            return None
+        try:
+            with torch.random.fork_rng(devices=cuda):
+                copied(*known, **named)
+        except (MemoryError, torch.OutOfMemoryError):
+            return None  # of the copies, perhaps
+        except Exception as error:
+            what = f"does not take the example inputs: {first_line(error)}{line_of_error(error)}"
+            return task_error("forward_failed", name, what, f"the example call is {_call(args, kwargs)}; give arguments with which the module can be called")
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs what shapes do not fit with a traceback of its own; it is said once, in the words of the call itself."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
+def _outer_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Of the modules that a function reads, which are not copied with it."""
+    before = [(b, b.detach().clone()) for b in module.buffers()] if isinstance(module, FunctionModule) else []
+    try:
+        yield
+    finally:
+        for buffer, value in before:
+            if not torch.equal(buffer, value):
+                buffer.copy_(value)
+
+
+def _call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return f"({', '.join([*map(_word, args), *(f'{key}={_word(value)}' for key, value in kwargs.items())])})"
+
+
+def _word(x: Any) -> str:
+    if isinstance(x, torch.Tensor):
+        return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+    text = repr(pytree.tree_map(lambda leaf: type(leaf).__name__ if isinstance(leaf, torch.Tensor) else leaf, x))
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,174 @@
+"""What planish.optimize says: of example inputs that a module does not take, of errors, of results; once, and by the module's name."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import planish
+import planish.api
+import pytest
+import torch
+from test_optimize import IMPROVED, NOTHING, Block, Command, command  # noqa: F401
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.table = nn.Embedding(4, 8)
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
+        y = self.norm(self.linear(x))
+        return y if at is None else y + self.table(at)
+
+
+def scaled(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    return x @ by
+
+
+@pytest.mark.parametrize(
+    ("thing", "inputs", "parts"),
+    [
+        (Net(), torch.ones(2, 5), ["Net: ", "2x5 and 8x8", "test_messages.py:", "self.norm(self.linear(x))", "(float32[2, 5])"]),
+        (Net(), (torch.ones(2, 8), torch.ones(3, dtype=torch.int64)), ["Net: ", "test_messages.py:", "self.table(at)", "int64[3]"]),
+        (Net(), {"y": torch.ones(2, 8)}, ["Net: ", "'y'", "y=float32[2, 8]"]),
+        (Net(), ("words",), ["Net: ", "str", "('words')"]),
+        (scaled, (torch.ones(2, 3), torch.ones(4)), ["scaled: ", "test_messages.py:", "x @ by", "float32[4]"]),
+    ],
+)
+def test_what_a_module_does_not_take_is_said_before_anything_starts(
+    command: Command, capfd: pytest.CaptureFixture[str], thing: Any, inputs: Any, parts: list[str]  # noqa: F811
+) -> None:
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(thing, inputs)
+    assert error.value.kind == "forward_failed" and all(part in str(error.value) for part in parts), str(error.value)
+    assert str(error.value).count("\n") == 1 and "planish/" not in str(error.value)
+    assert command.calls == [] and command.left() == [] and capfd.readouterr() == ("", "")
+    trace, frames = error.value.__traceback__, 0
+    while trace is not None:
+        trace, frames = trace.tb_next, frames + 1
+    assert frames <= 3  # the caller's, and ours
+
+
+def test_trying_the_example_changes_nothing(command: Command) -> None:  # noqa: F811
+    """Neither where shapes alone say enough, nor where the module has to be called."""
+
+    class Branches(Net):
+        def forward(self, x: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
+            x.add_(1)
+            self.seen = x.sum()
+            return super().forward(x) if bool(x.sum() > 0) else super().forward(-x) + torch.rand(8)
+
+    for module in (Net(), Branches()):
+        command.answers({"result": NOTHING})
+        x, before, random = torch.ones(4, 8), {k: v.clone() for k, v in module.state_dict().items()}, torch.get_rng_state()
+        planish.api.example_problem("n", module, (x,), {})
+        assert torch.equal(x, torch.ones(4, 8)) and torch.equal(random, torch.get_rng_state()) and "seen" not in vars(module)
+        assert all(torch.equal(v, before[k]) for k, v in module.state_dict().items())
+        assert planish.api.example_problem("n", module, (x,), {}) is None
+
+
+def test_trying_a_function_puts_back_what_its_modules_keep() -> None:
+    outer = Net()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return outer(x)
+
+    for inputs, fits in ((torch.ones(4, 8), True), (torch.ones(4, 5), False)):
+        problem = planish.api.example_problem("function", planish.Function(function).module, (inputs,), {})
+        assert (problem is None) == fits and int(outer.norm.num_batches_tracked) == 0
+
+
+class Uncopied(Net):
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("there is one alone")
+
+
+def test_what_cannot_be_tried_is_left_to_the_run(command: Command) -> None:  # noqa: F811
+    command.answers({"result": NOTHING})
+    planish.optimize(Uncopied(), torch.ones(2, 5))
+    assert len(command.calls) == 1
+
+
+FAILED = {"result": {"error": {"kind": "random_ops", "message": "FOLDER: the task is random", "hint": "the task's model in eval mode"}}, "code": 2,
+          "says": "error: FOLDER: the task is random\nhint: eval mode"}  # fmt: skip
+
+
+def test_an_error_is_raised_and_not_printed_too(command: Command, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    command.answers(FAILED)
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(Block(), torch.randn(4, 8))
+    assert str(error.value) == "FOLDER: Block is random\nhint: Block's model in eval mode"
+    assert capfd.readouterr().err == "searching 1 region\n"
+
+
+def test_an_error_is_said_once_on_a_terminal(command: Command, tmp_path: Path) -> None:  # noqa: F811
+    command.answers(FAILED)
+    script = tmp_path / "script.py"
+    script.write_text("import planish, torch\nfrom torch import nn\nplanish.optimize(nn.Linear(8, 8), torch.randn(4, 8))\n")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(planish.__file__).parents[1]), "FAKE_WIDTH": "1"}
+    subprocess.run(["stty", "cols", "93"], stdin=theirs, check=True)
+    with subprocess.Popen([sys.executable, str(script)], stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                said += chunk
+        except OSError:  # it has ended
+            pass
+        os.close(ours)
+    assert process.returncode == 1
+    text = said.decode()
+    assert text.count("is random") == 1 and text.count("Traceback") == 1 and "drawn 93 wide" not in text, text  # what follows an error is part of it
+    assert "searching 1 region\r\n" in text
+
+
+def test_progress_on_a_terminal_is_drawn_as_for_it(command: Command, tmp_path: Path) -> None:  # noqa: F811
+    command.answers({"result": NOTHING})
+    script = tmp_path / "script.py"
+    script.write_text("import planish, torch\nfrom torch import nn\nprint(planish.optimize(nn.Linear(8, 8), torch.randn(4, 8)))\n")
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "cols", "93"], stdin=theirs, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(planish.__file__).parents[1]), "FAKE_WIDTH": "1"}
+    done = subprocess.run([sys.executable, str(script)], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True, check=True)
+    os.close(theirs)
+    assert "drawn 93 wide\r\n" in os.read(ours, 1 << 16).decode() and "stays as it is" in done.stdout
+    os.close(ours)
+
+
+def test_the_module_is_called_by_its_name(command: Command) -> None:  # noqa: F811
+    command.answers({"result": NOTHING | {"reason": "the task is degenerate: zeros would pass as the task's output"}})
+    found = planish.optimize(Block(), torch.randn(4, 8))
+    assert found.reason == "Block is degenerate: zeros would pass as Block's output"
+    assert Path(command.calls[0]["argv"][1]).name == "Block"  # what progress calls it
+    from planish.optimized import named
+
+    assert named("a task file, the task file, the tasks", "Net") == "a task file, the task file, the tasks"
+
+
+def test_a_notebook_shows_a_table() -> None:
+    found = planish.Optimized(None, json.loads(json.dumps(IMPROVED)) | {"task": "A<b>"}, Path("/p"), "module")
+    text = found._repr_html_()
+    assert "A&lt;b&gt; is 1.50x as fast as compile" in text and "<b>A" in text and "A<b>" not in text
+    assert text.count("<tr>") == 3 and "<td>shipped</td><td>1</td>" in text and "<td>2.00x</td>" in text and "of eager&#x27;s own error" in text
+    nothing = planish.Optimized(None, NOTHING, None, "module")._repr_html_()
+    assert "stays as it is" in nothing and "<table" not in nothing
+
+
+def test_lines_are_those_of_the_user(tmp_path: Path) -> None:
+    from planish.capture import source
+
+    ours, linked = Path(planish.__file__).parent, tmp_path / "link"
+    assert [source._is_users(f"{folder}/functions.py") for folder in (ours, ours.resolve(), Path(torch.__file__).parent)] == [False] * 3
+    assert [source._is_users(name) for name in ("<string>", "<eval_with_key>.1", "<ipython-input-3-1a2b>", "<stdin>", str(linked / "model.py"))] == [
+        False, False, True, True, True,
+    ]  # fmt: skip
