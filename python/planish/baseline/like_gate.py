@@ -14,6 +14,8 @@ from planish.oracle.gate import FACTOR, HUGE, ZERO, Pair, floor, is_narrow
 #: In single precision a right program adds in another order: lanes of 1,024 terms added in turn err by up to 16 times what eager's blocked sums do.
 #: What replays know of each task is not known here. Beyond what single precision makes of anything (TF32, a chaotic network) it is 2.
 _OTHER_ORDER, _SINGLE = 16.0, 2.0**-13
+_LANES = 256.0  # eps, in single and double precision: such lanes of equal terms, where eager's result happens to be exact
+_FEW, _CHANCE = 64, 2.0  # elements, and eps: of so few in 16 bits eager's may all be rounded right by chance
 _PIECE = 1 << 22
 
 
@@ -31,6 +33,9 @@ def beyond_gate(actual: Any, exact: Any, eagers: list[Any]) -> str:
         return "NaN or infinity where eager has numbers"
     single = not is_narrow(eager.dtype) and own.fro <= _SINGLE
     allowed = own.larger(floor(eager.dtype)).times(_OTHER_ORDER if single else FACTOR)
+    eps = torch.finfo(eager.dtype).eps
+    least = _LANES * eps if not is_narrow(eager.dtype) else _CHANCE * eps if eager.numel() < _FEW else 0.0
+    allowed = allowed.larger(Pair(least, least))
     for other in eagers[1:]:
         if isinstance(other, torch.Tensor) and other.shape == exact.shape:
             allowed = allowed.larger(_errors(other, exact, eager) or ZERO)  # its parameters and inputs are moved: no factor besides

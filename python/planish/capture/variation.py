@@ -71,10 +71,8 @@ class _Variation(TorchFunctionMode):
         noise = torch.rand((_PERIOD, *flat.shape[1:]), generator=generator, dtype=torch.float64).mul_(2).sub_(1)
         noise += noise.sign() * 0.25
         noise = noise[torch.arange(flat.shape[0]) % _PERIOD] if flat.ndim else noise[0]
-        if abs(constant) >= _SMALL:
-            values = constant * (1 + 0.3 * noise)
-        else:
-            values = 0.2 * (noise if constant == 0 else math.copysign(1.0, constant) * noise.abs())
+        small = noise if constant == 0 else math.copysign(1.0, constant) * noise.abs()
+        values = constant * (1 + 0.3 * noise) if abs(constant) >= _SMALL else 0.2 * small
         flat.copy_(values)
         if values.numel() == 1:
             self._given.append(float(values))  # what is one number, or was made of it, looks like a constant still
@@ -93,13 +91,14 @@ def _expanded(tensor: torch.Tensor) -> bool:
 @contextmanager
 def _varied(seed: int) -> Iterator[_Variation]:
     mode = _Variation(seed)
-    hooks = [registry.register_module_parameter_registration_hook(mode.register), registry.register_module_buffer_registration_hook(mode.register)]
+    hook: Any = mode.register  # torch says that hooks return nothing, and takes what they return
+    hooks = [registry.register_module_parameter_registration_hook(hook), registry.register_module_buffer_registration_hook(hook)]
     try:
         with mode:
             yield mode
     finally:
-        for hook in hooks:
-            hook.remove()
+        for added in hooks:
+            added.remove()
 
 
 def varied(seed: int, draws: int, construct: Callable[[], Any]) -> Any:

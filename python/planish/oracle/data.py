@@ -45,7 +45,8 @@ class Slot:
 
 @dataclass
 class DataSet:
-    """Owns its buffers. `seed`, `regime` and `own_parameters` (the task's parameters are not drawn anew; a number: those of this variation) name the contents."""
+    """Owns its buffers. `seed`, `regime` and `own_parameters` (the task's parameters are not drawn anew; a number: they
+    are those of this variation) name the contents."""
 
     region: str
     seed: int

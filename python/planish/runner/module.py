@@ -146,7 +146,10 @@ class ModuleHandle(Handle):
         construct = _as_usual if variation is None else partial(varied, variation, draws_of(graph, variation))
         model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task, construct)
         # What Planish ships has the task's own parts.
-        self.places = Places("own") if not state or variation is not None else by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
+        if not state or variation is not None:
+            self.places = Places("own")
+        else:
+            self.places = by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
         self.model = model.to(device)
         owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]

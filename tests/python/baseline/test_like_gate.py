@@ -99,3 +99,10 @@ def test_what_no_number_can_be_compared_with_is_not_judged() -> None:
     assert not beyond_gate(torch.zeros(8), exact, [torch.full((8,), torch.inf)])
     exact = torch.zeros(8, dtype=torch.float64)
     assert beyond_gate(torch.full((8,), torch.nan), exact, [torch.zeros(8)])
+
+
+def test_one_number_that_eager_has_right_by_chance() -> None:
+    exact = torch.tensor(2.3456789, dtype=torch.float64)
+    for dtype, right, wrong in ((torch.float32, 2e-5, 1e-4), (torch.bfloat16, 4e-3, 4e-2)):
+        assert not beyond_gate((exact * (1 + right)).to(dtype), exact, [exact.to(dtype)])
+        assert beyond_gate((exact * (1 + wrong)).to(dtype), exact, [exact.to(dtype)])
