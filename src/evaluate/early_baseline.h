@@ -25,8 +25,8 @@ class EarlyBaseline {
 
   /// Opens the task and begins. Errors: no pipe.
   static Result<std::unique_ptr<EarlyBaseline>> begin(worker::Baseline process, const std::string& task,
-                                                      const std::string& device, std::vector<std::string> modes,
-                                                      double open_seconds);
+                                                      const std::string& device, const std::string& accuracy,
+                                                      std::vector<std::string> modes, double open_seconds);
   ~EarlyBaseline();
   EarlyBaseline(const EarlyBaseline&) = delete;
   EarlyBaseline& operator=(const EarlyBaseline&) = delete;

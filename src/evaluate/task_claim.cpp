@@ -49,8 +49,8 @@ void TaskEvaluator::begin_baselines() {
   if (!process.has_value()) return;  // the claim will say why
   std::vector<std::string> modes = request_.baselines;
   std::erase(modes, "eager");
-  auto early =
-      EarlyBaseline::begin(std::move(*process), request_.task, device_->facts.target, std::move(modes), limits_.open);
+  auto early = EarlyBaseline::begin(std::move(*process), request_.task, device_->facts.target, request_.accuracy,
+                                    std::move(modes), limits_.open);
   if (early.has_value()) early_ = std::move(*early);
 }
 
@@ -120,7 +120,7 @@ class TaskEvaluator::Claiming {
     // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly. And
     // whoever waits for his turn holds little of the device's memory meanwhile.
     if (!on_host_ && (compiles(modes_) || !task_.baseline_fits(4, 0.05))) PLANISH_CHECK(be_alone());
-    PLANISH_CHECK(process.open(task_.request_.task, device().facts.target, limits().open));
+    PLANISH_CHECK(process.open(task_.request_.task, device().facts.target, task_.request_.accuracy, limits().open));
     task_.baseline_.emplace(std::move(process));
     return {};
   }

@@ -179,6 +179,8 @@ class TaskEvaluator {
   Status prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
   /// The same solution on the other shapes that the task's file declares.
   Status prove_variants(const VerifyRequest& request, worker::Runner& runner, VerifyReply& reply);
+  /// A solution that keeps its own parameters, constructed once more with others. Expects it to be right with its own.
+  Status prove_other_parameters(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply);
   /// One new data set, run so often. False where the solution is through, and the reply says why.
   Result<bool> passes(const ModuleUnderTest& tested, const VerifyRequest& request, const std::string& regime,
                       int repeats, VerifyReply& reply);

@@ -30,8 +30,8 @@ std::optional<Note> note_of(worker::ModuleState state) {
     return Note{.kind = "own_state",
                 .about = {},
                 .text =
-                    "its parameters are not the task's one by one: it was judged with those that it draws from the "
-                    "same seed, as KernelBench does, and not with others"};
+                    "its parameters are not the task's one by one: it was judged with those that it is constructed "
+                    "with"};
   }
   return std::nullopt;
 }
@@ -211,6 +211,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   reply.verified = !reply.cases.empty() &&
                    std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok || item.outvoted; });
   if (reply.verified) reply.outcome = Outcome::ok;
+  if (reply.verified && tested.own_state) PLANISH_CHECK(prove_other_parameters(tested, request, reply));
   if (auto ran = runner.program_ran(handle, limits_.run); ran.has_value() && ran->ran.has_value())
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   if (!reply.verified || !request.time) return {};

@@ -44,8 +44,10 @@ Status Baseline::hello(double timeout_seconds) {
   return {};
 }
 
-Status Baseline::open(const std::string& task, const std::string& device, double timeout_seconds) {
-  PLANISH_CHECK(child_->call("open", Json{{"task", task}, {"device", device}}, {}, timeout_seconds));
+Status Baseline::open(const std::string& task, const std::string& device, const std::string& accuracy,
+                      double timeout_seconds) {
+  PLANISH_CHECK(
+      child_->call("open", Json{{"task", task}, {"device", device}, {"accuracy", accuracy}}, {}, timeout_seconds));
   return {};
 }
 

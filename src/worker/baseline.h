@@ -31,7 +31,7 @@ class Baseline {
 
   /// Answers once it has imported what it needs.
   Status hello(double timeout_seconds = 300);
-  Status open(const std::string& task, const std::string& device, double timeout_seconds);
+  Status open(const std::string& task, const std::string& device, const std::string& accuracy, double timeout_seconds);
   /// Seconds it took to compile. `path` only for kind `shipped`. `out_of_time` where it is not ready in time; the
   /// others stay as they are.
   Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);

@@ -70,6 +70,10 @@ struct TaskReply {
   std::vector<std::string> files;  ///< that it was made of: its own, and what they read; absolute
 };
 
+/// Names parameters other than those that a model draws by itself, and none of them a constant: whoever constructs it
+/// under one variation has the same.
+using Variation = std::optional<std::uint64_t>;
+
 struct CheckReply {
   bool ok = false;
   std::string problem;  ///< mismatch | unwritten | nan | guard | input_changed, or empty

@@ -74,9 +74,11 @@ Status Oracle::region(const std::string& region, const std::vector<int>& nodes, 
 }
 
 Result<DataSet> Oracle::make(const std::string& region, const std::string& data, std::uint64_t seed,
-                             const std::string& regime, double timeout_seconds, bool own_parameters) {
+                             const std::string& regime, double timeout_seconds, bool own_parameters,
+                             Variation variation) {
   Json params{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}};
   if (own_parameters) params["own_parameters"] = true;
+  if (variation.has_value()) params["own_parameters"] = *variation;
   PLANISH_TRY(auto reply, child_->call("make", std::move(params), {}, timeout_seconds));
   DataSet set;
   set.name = data;

@@ -31,9 +31,11 @@ class Oracle {
                          double timeout_seconds, int variant = 0);
   Status region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs,
                 const std::vector<int>& outputs, double timeout_seconds);
-  /// `own_parameters`: the task's parameters and buffers stay its own, for this data and whatever it is refreshed with.
+  /// `own_parameters`: the task's parameters and buffers stay its own, for this data and whatever it is refreshed with;
+  /// with a variation they are those instead (`skipped` where the task cannot be constructed so).
   Result<DataSet> make(const std::string& region, const std::string& data, std::uint64_t seed,
-                       const std::string& regime, double timeout_seconds, bool own_parameters = false);
+                       const std::string& regime, double timeout_seconds, bool own_parameters = false,
+                       Variation variation = std::nullopt);
   /// The reason, where the regime leaves the task's domain for this seed; empty when done.
   Result<std::string> refresh(const std::string& data, std::uint64_t seed, const std::string& regime,
                               double timeout_seconds);

@@ -103,11 +103,12 @@ Result<LoadReply> Runner::load(const program::Program& program, const std::vecto
 }
 
 Result<LoadedModule> Runner::load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                         double timeout_seconds, ModuleUse use) {
+                                         double timeout_seconds, ModuleUse use, Variation variation) {
   PLANISH_TRY(auto document, parse_json(graph, "bad_graph", "graph"));
   Json params{{"path", path}, {"task", task}, {"graph", std::move(document)}, {"state", true}};
   if (use == ModuleUse::rehearse) params["rehearse"] = true;
   if (use == ModuleUse::reference) params["reference"] = true;
+  if (variation.has_value()) params["variation"] = *variation;
   PLANISH_TRY(auto reply, checked(*child_, child_->call("load_module", std::move(params), {}, timeout_seconds)));
   LoadedModule module;
   std::string state;

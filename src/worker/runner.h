@@ -91,7 +91,8 @@ class Runner {
   /// `graph`: the task's captured graph. Parameters and buffers come from the bound data where the module's can be told
   /// to be the task's.
   Result<LoadedModule> load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                   double timeout_seconds, ModuleUse use = ModuleUse::run);
+                                   double timeout_seconds, ModuleUse use = ModuleUse::run,
+                                   Variation variation = std::nullopt);
   Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
               double timeout_seconds);
   /// Milliseconds that the runtime took.

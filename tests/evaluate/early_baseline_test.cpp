@@ -15,7 +15,7 @@ std::unique_ptr<EarlyBaseline> early(const std::string& mode, std::vector<std::s
   options.channel = true;
   auto process = worker::Baseline::start(options);
   REQUIRE(process.has_value());
-  auto begun = EarlyBaseline::begin(std::move(*process), "task.py", "cuda", std::move(modes), 60);
+  auto begun = EarlyBaseline::begin(std::move(*process), "task.py", "cuda", "eager", std::move(modes), 60);
   REQUIRE(begun.has_value());
   return std::move(*begun);
 }

@@ -38,7 +38,7 @@ class Baseline:
         if device == "cuda" and not torch.cuda.is_available():
             raise PlanishError("no_device", "torch sees no CUDA device", "run planish doctor")
         self._table = None
-        self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device))
+        self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device), str(params.get("accuracy", "eager")))
         return {"sets": self._table.set_count}
 
     def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:

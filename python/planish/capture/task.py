@@ -22,13 +22,11 @@ from torch.utils import _pytree as pytree
 from planish.capture.beside import offer
 from planish.capture.hidden_state import changes_refused
 from planish.capture.source import line_of_error
+from planish.capture.variation import INIT_SEED, varied
 from planish.errors import PlanishError, task_error
 from planish.wire import report_stage
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-
-#: The seed before `get_init_inputs` and before the constructor: KernelBench's, so that its weights are ours.
-INIT_SEED = 42
 
 
 @dataclass
@@ -37,7 +35,8 @@ class LoadedTask:
 
     `model` is on the CPU, in the mode (training or not) the file left it in. `make_inputs(seed, device)` calls the task's own
     generator with torch seeded; tensors are created on `device` where the generator allows it, and moved there otherwise.
-    `rebuild()` constructs another model with the same parameters. `variants`: whether the file declares inputs of other shapes
+    `rebuild()` constructs another model with the same parameters, `vary(seed, draws)` one with others (variation.py; None: there is no
+    constructor). `variants`: whether the file declares inputs of other shapes
     (`load_task(path, variant)`).
     """
 
@@ -49,6 +48,7 @@ class LoadedTask:
     rebuild: Callable[[], torch.nn.Module]
     live: bool = False
     variants: bool = False
+    vary: Callable[[int, int], torch.nn.Module] | None = None
 
 
 def load_task(path: str | Path, variant: int = 0) -> LoadedTask:
@@ -82,18 +82,24 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
     get_variants = getattr(module, "get_input_variants", None)
     generate = partial(_inputs_of_variant, path, get_variants, variant) if variant else get_inputs
 
-    def rebuild() -> torch.nn.Module:
+    def build(construct: Callable[[Callable[[], Any]], Any]) -> torch.nn.Module:
         report_stage("constructing its Model")
         torch.manual_seed(INIT_SEED)
         init_args, init_kwargs = _as_call(_guarded(path, "get_init_inputs() raised", "init_inputs_failed", get_init_inputs))
         torch.manual_seed(INIT_SEED)
         try:
-            return model_class(*init_args, **init_kwargs)
+            return construct(lambda: model_class(*init_args, **init_kwargs))  # type: ignore[no-any-return]
         except MemoryError as error:
             raise task_error("out_of_memory", path, "Model(...) needs more memory than there is", "use smaller sizes") from error
         except (Exception, SystemExit) as error:
             hint = _hint(error, "make get_init_inputs() fit Model.__init__")
             raise task_error("init_failed", path, f"Model(*get_init_inputs()) raised {_describe(error)}", hint) from error
+
+    def rebuild() -> torch.nn.Module:
+        return build(lambda construct: construct())
+
+    def vary(seed: int, draws: int) -> torch.nn.Module:
+        return build(partial(varied, seed, draws))
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         report_stage("calling its get_inputs()")
@@ -103,7 +109,8 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
         return move(call, device)
 
     model = rebuild()
-    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild, variants=get_variants is not None)
+    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild,
+                      variants=get_variants is not None, vary=vary)  # fmt: skip
 
 
 def _inputs_of_variant(path: Path, get_variants: Callable[[], Any] | None, variant: int) -> Any:

@@ -45,7 +45,8 @@ class Slot:
 
 @dataclass
 class DataSet:
-    """Owns its buffers. `seed`, `regime` and `own_parameters` (the task's parameters are not drawn anew) name the contents."""
+    """Owns its buffers. `seed`, `regime` and `own_parameters` (the task's parameters are not drawn anew; a number: they
+    are those of this variation) name the contents."""
 
     region: str
     seed: int
@@ -53,7 +54,7 @@ class DataSet:
     inputs: list[Slot]
     outputs: list[Slot]
     sums: list[int] = field(default_factory=list)
-    own_parameters: bool = False
+    own_parameters: bool | int = False
     bytes: int = 0  # of all buffers, while it has them
 
     @classmethod

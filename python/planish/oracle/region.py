@@ -20,7 +20,7 @@ from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.regimes import REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
-from planish.oracle.task import Task
+from planish.oracle.task import Own, Task
 
 POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
@@ -31,7 +31,7 @@ _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
 
-Key = tuple[int, str, bool]
+Key = tuple[int, str, Own]
 
 
 class Region:
@@ -69,8 +69,11 @@ class Region:
 
     # -- data --
 
-    def create(self, seed: int, regime: str, own_parameters: bool = False) -> DataSet:
-        """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
+    def create(self, seed: int, regime: str, own_parameters: Own = False) -> DataSet:
+        """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain, or its model cannot be
+        constructed with other parameters."""
+        if not isinstance(own_parameters, bool):
+            self.task.vary(own_parameters)
         self._room(self._data_bytes())
         memory.give_all_back(self.task.device)
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)

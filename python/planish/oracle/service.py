@@ -117,7 +117,7 @@ class Service:
         name, region = params["data"], self._region(params)
         self._drop(name)
         try:
-            data = region.create(int(params["seed"]), params.get("regime", "task"), bool(params.get("own_parameters", False)))
+            data = region.create(int(params["seed"]), params.get("regime", "task"), params.get("own_parameters", False))
         except PlanishError as error:
             if error.kind == "skipped":
                 return {"skipped": error.message}

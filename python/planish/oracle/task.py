@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
 from planish.capture.source import line_of
+from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
@@ -23,6 +24,9 @@ from planish.wire import report_stage
 if TYPE_CHECKING:
     from planish.oracle.data import DataSet
     from planish.oracle.region import Region
+
+#: Whether parameters stay as they were constructed; a number: as they are constructed under that variation.
+Own = bool | int
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
@@ -88,6 +92,7 @@ class Task:
         self.fragile = regimes.fragile_indices(self.captured)
         self.labels = regimes.label_inputs(self.captured)
         self.first_seed: int | None = None
+        self._variation: tuple[int, dict[int, torch.Tensor]] | None = None
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
             t = self._own[value]
             self._own[value] = t if t.numel() < 1 << 16 else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
@@ -188,7 +193,36 @@ class Task:
         for region in self.regions:
             region.forget()
 
-    def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
+    def vary(self, variation: int) -> None:
+        """Constructs the model with other parameters, for data that keep the task's own. Raises PlanishError(`skipped`) where its graph does
+        not hold for them."""
+        if self._variation is not None and self._variation[0] == variation:
+            return
+        if self.loaded.vary is None:
+            raise PlanishError("skipped", "a live module cannot be constructed anew")
+        try:
+            model = self.loaded.vary(variation, draws_of(self.graph, variation)).to(self.device)
+        except PlanishError as error:
+            raise PlanishError("skipped", error.message) from error
+        state = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
+        found: dict[int, torch.Tensor] = {}
+        for item in self.graph["inputs"]:
+            if item["kind"] not in ("param", "buffer"):
+                continue
+            value, tensor = item["value"], state.get(item["name"])
+            if tensor is None or tensor.shape != self._own[value].shape or tensor.dtype is not self._own[value].dtype:
+                raise PlanishError("skipped", f"constructed with other values it has no {item['name']} of the same form")
+            found[value] = self._own[value].clone().copy_(tensor.detach())  # laid out as the graph knows it
+        args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+        users = [o["value"] for o in self.graph["outputs"] if o["kind"] == "user"]
+        flat = dict(zip(self.inputs, (t.detach().clone() for t in self.captured.flat_inputs(args, kwargs)), strict=True))
+        run = Interpreter(self.captured, range(len(self.captured.nodes))).run({**flat, **found}, users, Mode())
+        theirs = [t.detach() for t in _tensors(check_forward(self.path, model, (args, kwargs)))]
+        if not all(agreement.agree(run[v], t) for v, t in zip(users, theirs, strict=False)):
+            raise PlanishError("skipped", "with other parameters its graph does not do what the model does")
+        self._variation = (variation, found)
+
+    def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: Own = False) -> dict[int, torch.Tensor]:
         """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
         missing = [v for v in wanted if v not in self._own]
         run = Interpreter(self.captured, ancestors(self.captured, missing))
@@ -200,10 +234,10 @@ class Task:
         return found
 
     def draw(
-        self, seed: int, regime: str, nonfinite: bool = True, own_parameters: bool = False, only: Collection[int] | None = None
+        self, seed: int, regime: str, nonfinite: bool = True, own_parameters: Own = False, only: Collection[int] | None = None
     ) -> dict[int, torch.Tensor]:
         """The graph's inputs by value id, or `only` these of them, which are then the same. `own_parameters`: parameters and buffers as the
-        model was constructed with, whatever the seed."""
+        model was constructed with, whatever the seed; a number: with as `vary` constructed it."""
         if regime == "task" and self.first_seed is None:
             self.first_seed = seed
         found: dict[int, torch.Tensor] = {}
@@ -211,7 +245,11 @@ class Task:
         if regime == "task" or self._generated:
             args, kwargs = self.loaded.make_inputs(seed, self.device)
             theirs = dict(zip(self.inputs, self.captured.flat_inputs(args, kwargs), strict=True))
-        own = own_parameters or (regime == "task" and seed == self.first_seed)
+        own = own_parameters is not False or (regime == "task" and seed == self.first_seed)
+        varied: dict[int, torch.Tensor] = {}
+        if not isinstance(own_parameters, bool):
+            self.vary(own_parameters)
+            varied = self._variation[1] if self._variation is not None else {}
         for item in self.graph["inputs"]:
             value, kind = item["value"], item["kind"]
             if only is not None and value not in only:
@@ -225,7 +263,7 @@ class Task:
                 else:
                     found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
             elif kind == "const" or own:
-                found[value] = self._own[value]
+                found[value] = varied.get(value, self._own[value])
             else:
                 found[value] = regimes.redraw_parameter(self._own[value], known, generator)
         return found

@@ -107,7 +107,7 @@ class Runner:
         path, task = own_tmp.where(params["path"]), own_tmp.where(params["task"])
         own_tmp.take(path, task)
         handle = ModuleHandle(path, task, int(params.get("seed", 0)), bool(params.get("state", True)), self.device, params.get("graph"),
-                              bool(params.get("reference", False)))  # fmt: skip
+                              bool(params.get("reference", False)), params.get("variation"))  # fmt: skip
         handle.rehearse = bool(params.get("rehearse", False))
         return {"handle": self._keep(handle), "state": handle.places.kind}
 

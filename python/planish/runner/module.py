@@ -8,8 +8,9 @@ state is not the task's (places.py) keeps its own, reset as well.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask, capture, load_task
 from planish.capture.beside import offer
-from planish.capture.task import INIT_SEED
+from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
@@ -50,7 +51,12 @@ def _in_modes_of(model: nn.Module, other: nn.Module) -> nn.Module:
     return other
 
 
-def load_model(path: Path, task: LoadedTask) -> nn.Module:
+def _as_usual(construct: Callable[[], Any]) -> Any:
+    torch.manual_seed(INIT_SEED)
+    return construct()
+
+
+def load_model(path: Path, task: LoadedTask, construct: Callable[[Callable[[], Any]], Any] = _as_usual) -> nn.Module:
     """A new-style model for the task, on the CPU: from a shipped folder (given the live module where there is one), or from a .py
     with a class ModelNew or, without one, a function (function.py). Raises PlanishError(load_failed) with what the foreign code raised."""
     try:
@@ -68,8 +74,7 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
         if not callable(made):
             raise PlanishError("load_failed", f"{path}: defines no class ModelNew", "name the optimised module's class ModelNew")
         args, kwargs = init_inputs(task)
-        torch.manual_seed(INIT_SEED)
-        model: nn.Module = made(*args, **kwargs)
+        model: nn.Module = construct(lambda: made(*args, **kwargs))
         if not isinstance(model, nn.Module):
             raise PlanishError("load_failed", f"{path}: ModelNew makes a {type(model).__name__}, not a torch.nn.Module", "derive it from nn.Module")
         return _in_modes_of(task.model, model)
@@ -125,8 +130,8 @@ class ModuleHandle(Handle):
     """`state`: parameters and buffers come from the bound data, where they can be told to be the task's (`places`)."""
 
     def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None,
-                 reference: bool = False) -> None:  # fmt: skip
-        """`reference`: the task's own model, whatever the path says."""
+                 reference: bool = False, variation: int | None = None) -> None:  # fmt: skip
+        """`reference`: the task's own model, whatever the path says. `variation`: constructed with other parameters, which it keeps."""
         task = load_task(task_path)
         path = solution_in(path) or path
         if graph is None:
@@ -138,9 +143,13 @@ class ModuleHandle(Handle):
         self.tree = pytree.treespec_loads(graph["input_tree"])
         self.result_tree = pytree.treespec_loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
-        model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task)
+        construct = _as_usual if variation is None else partial(varied, variation, draws_of(graph, variation))
+        model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task, construct)
         # What Planish ships has the task's own parts.
-        self.places = Places("own") if not state else by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
+        if not state or variation is not None:
+            self.places = Places("own")
+        else:
+            self.places = by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
         self.model = model.to(device)
         owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]

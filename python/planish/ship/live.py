@@ -177,7 +177,7 @@ def _refuse_another(folder: Path, shipped: Shipped, module: nn.Module, attachmen
 
 def _reference(folder: Path) -> nn.Module:
     """The model of a folder that was made from a task file, as the task constructs it. The caller's random numbers go on from where they were."""
-    from planish.capture.task import INIT_SEED  # which imports this package
+    from planish.capture.variation import INIT_SEED  # which imports this package
 
     reference = load_module_file(folder / "module.py")._reference
     with torch.random.fork_rng(devices=[]):
