@@ -25,7 +25,7 @@ from planish.baseline.early import Gate, device_behind
 from planish.baseline.freshness import keeps_results
 from planish.baseline.in_place import InPlace
 from planish.baseline.routes import DRAWS, explained_by_routes, rounded_otherwise
-from planish.baseline.time_limit import TimeIsOverError, time_limit
+from planish.time_limit import TimeIsOverError, time_limit
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle.layout import copy_into

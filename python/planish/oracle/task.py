@@ -14,9 +14,11 @@ from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
+from planish.capture import opaque
+from planish.capture.opaque import Module
 from planish.capture.source import line_of
 from planish.errors import PlanishError, task_error
-from planish.oracle import agreement, memory, outside_draws, regimes
+from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.wire import report_stage
 
@@ -43,6 +45,8 @@ class Task:
         self.path = Path(path)
         self.blobs = blobs
         self.loaded: LoadedTask = load_task(path, variant)
+        self.module: Module | None = None  # what stands for the graph that it does not have
+        self.sizes_drawn = False  # its generator draws sizes: all data sets have those of one call
         _refuse_too_large(self.loaded, device)
         try:
             self.model = self.loaded.model.to(device)
@@ -70,9 +74,8 @@ class Task:
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         if outside_draws.state() != before:
             self._refuse_outside_draws(first, buffers)
-        self.captured: Captured = capture(self.model, args, kwargs, Path(blobs), self.path)
+        self.captured = self._capture(args, kwargs, first, buffers)
         self._restore(buffers)
-        refuse_random(self.captured, self.path)
         self.graph: dict[str, Any] = self.captured.graph
         self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]
         flat = [t.detach() for t in self.captured.flat_inputs(args, kwargs)]
@@ -92,8 +95,36 @@ class Task:
             t = self._own[value]
             self._own[value] = t if t.numel() < 1 << 16 else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
 
-    def _first_run(self, call: Any, buffers: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        torch.manual_seed(1)
+    def _capture(self, args: Any, kwargs: Any, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> Captured:
+        """Its graph, or where it has none the module itself."""
+        try:
+            captured = capture(self.model, args, kwargs, Path(self.blobs), self.path)
+            refuse_random(captured, self.path)
+            return captured
+        except PlanishError as refusal:
+            if self.loaded.live or refusal.kind not in opaque.KINDS:
+                raise
+            self._restore(buffers)
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+            captured = opaque.opaque(self.model, args, kwargs, self.path, refusal)
+            self.module = captured.nodes[0].target  # type: ignore[assignment]
+            self._restore(buffers)
+            self._refuse_random_module(first, buffers)
+            self.sizes_drawn = module_runs.check(self.module, self.loaded, (OPEN_SEED, OPEN_SEED + 1), self.device, refusal)
+            self._restore(buffers)
+            return captured
+
+    def _refuse_random_module(self, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
+        """What the module draws of torch's generator must not change what it gives."""
+        for seed in (2, 3):
+            again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers, seed)
+            drew = not torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(seed).get_state())
+            same = torch.equal if drew else agreement.agree
+            if len(again) != len(first) or not all(same(a, b) for a, b in zip(again, first, strict=True)):
+                raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", _RANDOM_HINT)
+
+    def _first_run(self, call: Any, buffers: dict[str, torch.Tensor], seed: int = 1) -> list[torch.Tensor]:
+        torch.manual_seed(seed)
         found = [t.detach() for t in _tensors(check_forward(self.path, self.model, call))]
         self._restore(buffers)
         return found
@@ -209,7 +240,7 @@ class Task:
         found: dict[int, torch.Tensor] = {}
         theirs: dict[int, torch.Tensor] = {}
         if regime == "task" or self._generated:
-            args, kwargs = self.loaded.make_inputs(seed, self.device)
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED if self.sizes_drawn else seed, self.device)
             theirs = dict(zip(self.inputs, self.captured.flat_inputs(args, kwargs), strict=True))
         own = own_parameters or (regime == "task" and seed == self.first_seed)
         for item in self.graph["inputs"]:
@@ -222,6 +253,8 @@ class Task:
                 like = theirs[value].detach() if value in theirs else self._own[value]
                 if regime == "labels" and value in self.labels:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                elif regime == "task" and self.sizes_drawn:
+                    found[value] = regimes.redraw_parameter(like, known, generator)
                 else:
                     found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
             elif kind == "const" or own:
