@@ -168,7 +168,7 @@ def _document(
     value_of |= {(node, k): out for k, out in enumerate(outs)}
     written: dict[str, Any] = {
         "op": OPERATOR,
-        "args": [{"name": "inputs", "values": [item["value"] for item in inputs]}, {"name": "refusal", "str": refusal.message}],
+        "args": [{"name": "inputs", "values": [item["value"] for item in inputs]}, {"name": "refusal", "str": refusal.message.removeprefix(f"{target.path}: ")}],
         "outs": outs,
     }
     if line := _LINE.search(refusal.message):

@@ -10,8 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from planish.capture.opaque import Module
 from planish.oracle import module_runs
-from planish.oracle.noise import DOUBLE_UNIT, PICKS, SINGLE, Noise, Steps
-from planish.oracle.promoted import Arithmetic, is_narrow
+from planish.oracle.noise import DOUBLE_UNIT, LIBRARY, PICKS, SINGLE, Noise, Steps
+from planish.oracle.promoted import Arithmetic, has_16_bits
 
 
 class _Counted(Arithmetic):
@@ -24,7 +24,7 @@ class _Counted(Arithmetic):
         self._inside = False
 
     def made(self, value: torch.Tensor, dtype: torch.dtype, name: str) -> torch.Tensor:
-        if not is_narrow(dtype):
+        if not has_16_bits(dtype):
             return value
         if self._inside:
             return self.stored(value, dtype, None) if "softmax" in name else value
@@ -77,6 +77,9 @@ class _Erring(_Counted):
     def call(self, func: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
         with Steps(self.noise, DOUBLE_UNIT if dtype is torch.float64 else SINGLE, self.tf32 and dtype is torch.float32, None):
             return func(*args, **kwargs)
+
+    def narrow(self, value: torch.Tensor) -> torch.Tensor:
+        return self.noise.relative(value, LIBRARY * SINGLE) if value.is_floating_point() else value
 
     def stored(self, value: torch.Tensor, dtype: torch.dtype, number: int | None) -> torch.Tensor:
         return self.noise.rounding(value, dtype) if number is None or number in self.read else value

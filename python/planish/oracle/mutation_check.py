@@ -61,7 +61,7 @@ def _about_module(region: Region) -> list[dict[str, Any]]:
     if region.task.module is None:
         return []
     node = region.task.graph["nodes"][0]
-    why = next(arg["str"] for arg in node["args"] if arg["name"] == "refusal").removeprefix(f"{region.task.path}: ")
+    why = next(arg["str"] for arg in node["args"] if arg["name"] == "refusal")
     notes = [{"kind": "module_reference", "about": "", "text": f"the task has no graph ({why}): its own module, run in double precision, is the reference"}]
     if region.task.sizes_drawn:
         text = "get_inputs() draws sizes: all data sets have the sizes and integers of one call, and a solution may know them"

@@ -78,8 +78,9 @@ def named(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor
 
 
-def is_narrow(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point and dtype.itemsize <= 2
+def has_16_bits(dtype: torch.dtype) -> bool:
+    """Whether torch rounds to it what it computes in more. Of 8 bits the program's own roundings are part of the reference."""
+    return dtype.is_floating_point and dtype.itemsize == 2
 
 
 class Arithmetic:
@@ -93,6 +94,10 @@ class Arithmetic:
 
     def made(self, value: torch.Tensor, dtype: torch.dtype, name: str) -> torch.Tensor:
         """A value that the operator computed, or that a copy brought to a smaller type, and that torch stores in the dtype."""
+        return value
+
+    def narrow(self, value: torch.Tensor) -> torch.Tensor:
+        """A result of an operator that runs in the task's types alone."""
         return value
 
     def moved(self, to: torch.Tensor, sources: Sequence[torch.Tensor], fresh: bool = False) -> None:
@@ -179,12 +184,12 @@ class Promoting(Reads):
             return self.how.call(func, wide_args, wide_kwargs, dtype)
         except (torch.OutOfMemoryError, MemoryError):
             raise
-        except (RuntimeError, NotImplementedError) as error:
-            if func._schema.is_mutable or not any(words in str(error) for words in _NO_DOUBLE):
+        except Exception as error:
+            if func._schema.is_mutable or (func.namespace == "aten" and not any(words in str(error) for words in _NO_DOUBLE)):
                 raise
             # One that has no form for doubles, as somebody's own kernels: in the types that it is written for.
             narrow_args, narrow_kwargs = pytree.tree_map(_as_it_was, (args, kwargs))
-            return func(*narrow_args, **narrow_kwargs)
+            return pytree.tree_map(lambda x: self.how.narrow(_wide(x)) if isinstance(x, torch.Tensor) else x, func(*narrow_args, **narrow_kwargs))
 
     def _store(self, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         kind = stands_for(target)
