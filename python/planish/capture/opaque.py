@@ -55,6 +55,7 @@ class Module:
         self.results: list[int] = []  # leaves of the result that the node gives; what it wrote comes after them
         self.shapes: list[tuple[torch.Size, torch.dtype]] = []
         self.seen: frozenset[str] = frozenset()  # names of the operators that its runs met
+        self.seconds = 0.0  # that a run in double takes
         self.reads: list[Any] = []  # what Python learned of values in the last run: numbers, truths, sizes
 
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Any, list[torch.Tensor]]:

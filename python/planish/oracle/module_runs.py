@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,11 +14,13 @@ from planish.capture import LoadedTask
 from planish.capture.opaque import Module, SizesVaryError
 from planish.capture.refusals import first_line
 from planish.errors import PlanishError, task_error
-from planish.oracle.promoted import Arithmetic, Reads, in_double, named, promote, stands_for, to_tf32
+from planish.oracle.promoted import UNINITIALIZED, Arithmetic, Reads, in_double, named, promote, stands_for, to_tf32
 from planish.time_limit import TimeIsOverError, time_limit
 
 #: Seconds that one run of a module may take: its own loops have no other end.
 LIMIT = 300.0
+#: Seconds of a run from which on nobody waits for other data than the task's own: each takes several runs.
+SLOW = 15.0
 
 
 class TooLongError(RuntimeError):
@@ -73,8 +76,9 @@ def wide(module: Module, tensors: Sequence[torch.Tensor], how: Arithmetic) -> li
 def check(module: Module, loaded: LoadedTask, seeds: Sequence[int], device: torch.device, refusal: PlanishError) -> bool:
     """Whether the module can be its own reference; raises PlanishError where it cannot. The answer is whether its generator draws sizes: then
     only the data of the first of the seeds fit, of which the module has the tensors."""
+    start = time.monotonic()
     try:
-        wide(module, module.tensors, Arithmetic())
+        exact = wide(module, module.tensors, Arithmetic())
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except TooLongError as error:
@@ -83,6 +87,10 @@ def check(module: Module, loaded: LoadedTask, seeds: Sequence[int], device: torc
         what = refusal.message.removeprefix(f"{loaded.path}: ")
         message = f"{what}; nor can it be its own reference, since it does not run in double precision: {first_line(error)}"
         raise task_error(refusal.kind, loaded.path, message, refusal.hint) from error
+    module.seconds = time.monotonic() - start
+    if any(bool((e.isnan() & ~o.isnan()).any()) for e, o in zip(exact, eager(module, module.tensors), strict=True)) and module.seen & UNINITIALIZED:
+        message = "returns memory that it made without values (torch.empty) and did not write, with whatever lies there"
+        raise task_error("random_ops", loaded.path, message, "write all of it before it is returned, or make it with torch.zeros")
     own, other = (loaded.make_inputs(seed, device) for seed in seeds)
     sizes_drawn = _form(own) != _form(other)
     leaves = iter([t for t in pytree.tree_leaves(own if sizes_drawn else other) if isinstance(t, torch.Tensor)])

@@ -31,6 +31,9 @@ _READS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 _NO_DOUBLE = ("not implemented", "xpected", "dtype", "scalar type")
 _ATTENTION = functional.scaled_dot_product_attention
 
+#: Operators that make memory and leave what lies there.
+UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+
 Read = Any
 
 
@@ -169,6 +172,8 @@ class Promoting(Reads):
                 return value
             value = promote(value)
             source = memory.get(value.untyped_storage()._cdata) if _is_dense(value) else None
+            if name in UNINITIALIZED:
+                value.fill_(torch.nan)  # what nobody writes then shows
             kind = _as_kind(dtype, value) if source is None else stands_for(source)
             if source is not None:
                 return named(value, kind)

@@ -13,7 +13,7 @@ import torch
 
 from planish import rt
 from planish.errors import PlanishError, is_device_failure, task_error
-from planish.oracle import flags, layout, measure, memory, pieces
+from planish.oracle import flags, layout, measure, memory, module_runs, pieces
 from planish.oracle.data import DataSet, as_bytes
 from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
@@ -91,10 +91,14 @@ class Region:
             raise PlanishError("bad_message", f"unknown regime {regime!r}")
         if regime in self.skipped:
             raise PlanishError("skipped", self.skipped[regime])
+        module = self.task.module
+        if regime != "task" and module is not None and module.seconds > module_runs.SLOW:
+            self.skipped[regime] = f"one run of the reference in double precision takes {module.seconds:.0f} s"
+            raise PlanishError("skipped", self.skipped[regime])
         data.seed, data.regime, data.redrawn = seed, regime, 0
         try:
             self._contents(data)
-            while self.task.module is not None and data.redrawn < _REDRAWS and self._undecided(data):
+            while module is not None and data.redrawn < _REDRAWS and self._undecided(data):
                 data.redrawn += 1
                 self.forget(seed)
                 self._contents(data)

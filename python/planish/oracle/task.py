@@ -20,6 +20,7 @@ from planish.capture.source import line_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
+from planish.oracle.promoted import UNINITIALIZED
 from planish.wire import report_stage
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
-_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 _SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
 _RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
@@ -268,7 +268,7 @@ def refuse_random(captured: Captured, path: Path) -> None:
     """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
-        if name in _UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
+        if name in UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
             raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
                              "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
         tags = getattr(node.target, "tags", ())
