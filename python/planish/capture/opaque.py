@@ -53,7 +53,7 @@ class Module:
         self.dtypes = [tensor.dtype for tensor in self.tensors]
         self.written: list[int] = []  # places of inputs that a call writes into
         self.results: list[int] = []  # leaves of the result that the node gives; what it wrote comes after them
-        self.shapes: list[tuple[torch.Size, torch.dtype]] = []
+        self.shapes: list[torch.Size] = []
         self.seen: frozenset[str] = frozenset()  # names of the operators that its runs met
         self.seconds = 0.0  # that a run in double takes
         self.reads: list[Any] = []  # what Python learned of values in the last run: numbers, truths, sizes
@@ -81,7 +81,7 @@ class Module:
             raise SizesVaryError("it writes into an input that it left alone on its own data")
         found = [leaves[i] if i < len(leaves) else None for i in self.results] + [after[i] for i in self.written]
         shapes = [t.shape if isinstance(t, torch.Tensor) else None for t in found]
-        if shapes != [shape for shape, _ in self.shapes]:
+        if shapes != self.shapes:
             raise SizesVaryError("its results have other sizes than on its own data")
         return found
 
@@ -105,7 +105,7 @@ def opaque(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     leaves, form, after = target.call(given)
     target.written = [i for i, (a, b, v) in enumerate(zip(given, after, versions, strict=True)) if a is not b or b._version != v]
     _refuse_shared(target, refusal)
-    return _document(target, given, leaves, form, after, (scalars, input_tree), refusal)
+    return _document(target, leaves, form, after, (scalars, input_tree), refusal)
 
 
 def _is_tensor(target: Module, leaf: int) -> bool:
@@ -121,7 +121,7 @@ def _refuse_shared(target: Module, refusal: PlanishError) -> None:
 
 
 def _document(
-    target: Module, given: list[torch.Tensor], leaves: list[Any], form: Any, after: list[torch.Tensor], call: tuple[Any, str], refusal: PlanishError
+    target: Module, leaves: list[Any], form: Any, after: list[torch.Tensor], call: tuple[Any, str], refusal: PlanishError
 ) -> Captured:
     values: list[dict[str, Any]] = []
 
@@ -136,8 +136,6 @@ def _document(
         inputs.append({"value": value(tensor), "kind": kind, "name": name} | ({"index": key} if kind == "user" else {}))
     outs: list[int] = []
     outputs: list[dict[str, Any]] = []
-    known: dict[int, int] = {}  # by the tensor's id
-    same = {(t.data_ptr(), t.shape, t.stride(), t.dtype): i for i, t in enumerate(given) if t.numel() and i not in target.written}
     for leaf, result in enumerate(leaves):
         if not isinstance(result, torch.Tensor):
             outputs.append({"kind": "scalar", "arg": _plain(result, target, refusal)})
@@ -145,19 +143,15 @@ def _document(
         if no_strided_tensor(result):
             raise refusal
         refuse_dtype(result.dtype, "a result is", target.path, result=True)
-        place = same.get((result.data_ptr(), result.shape, result.stride(), result.dtype))
-        if place is not None:
-            known[id(result)] = inputs[place]["value"]
-        elif id(result) not in known:
-            known[id(result)] = value(result)
-            outs.append(known[id(result)])
-            target.results.append(leaf)
-            target.shapes.append((result.shape, result.dtype))
-        outputs.append({"value": known[id(result)], "kind": "user"})
+        # Also what is an input here, or the same twice: with other data it may be another.
+        outs.append(value(result))
+        target.results.append(leaf)
+        target.shapes.append(result.shape)
+        outputs.append({"value": outs[-1], "kind": "user"})
     for place in target.written:
         kind, key = target.inputs[place]
         outs.append(value(after[place]))
-        target.shapes.append((after[place].shape, after[place].dtype))
+        target.shapes.append(after[place].shape)
         outputs.append({"value": outs[-1], "kind": "mutate_input" if kind == "user" else "mutate_buffer", "target": key,
                         "versions": 1, "differentiable": False, "read": True})  # fmt: skip
     graph = fx.Graph()

@@ -109,8 +109,8 @@ class Task:
             captured = opaque.opaque(self.model, args, kwargs, self.path, refusal)
             self.module = captured.nodes[0].target  # type: ignore[assignment]
             self._restore(buffers)
-            self._refuse_random_module(first, buffers)
             self.sizes_drawn = module_runs.check(self.module, self.loaded, (OPEN_SEED, OPEN_SEED + 1), self.device, refusal)
+            self._refuse_random_module(first, buffers)
             self._restore(buffers)
             return captured
 
