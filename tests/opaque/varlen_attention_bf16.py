@@ -1,5 +1,7 @@
 """Attention over sequences packed one after the other."""
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -18,7 +20,7 @@ class Model(nn.Module):
         bounds = cu_seqlens.tolist()
         q, k, v = self.qkv(x).view(x.shape[0], 3, self.heads, -1).unbind(1)
         result = torch.empty_like(q)
-        for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, end in pairwise(bounds):
             result[start:end] = self.attend(*(t[start:end].transpose(0, 1) for t in (q, k, v))).transpose(0, 1)
         return result.reshape(x.shape)
 

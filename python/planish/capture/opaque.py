@@ -52,8 +52,8 @@ class Module:
         self.tensors = [tensor for _, _, tensor in (*state, *users)]  # let go of once it has been looked at
         self.dtypes = [tensor.dtype for tensor in self.tensors]
         self.written: list[int] = []  # places of inputs that a call writes into
-        self.results: list[int] = []  # leaves of the result that the node gives; what it wrote comes after them
-        self.shapes: list[torch.Size] = []
+        self.shapes: list[torch.Size] = []  # of what the node gives: the tensors of the result, then what was written
+        self.plain: list[Any] = []  # what else the result holds
         self.seen: frozenset[str] = frozenset()  # names of the operators that its runs met
         self.seconds = 0.0  # that a run in double takes
         self.reads: list[Any] = []  # what Python learned of values in the last run: numbers, truths, sizes
@@ -79,10 +79,11 @@ class Module:
         leaves, _, after = self.call(given)
         if any(t._version != v for i, (t, v) in enumerate(zip(given, versions, strict=True)) if i not in self.written):
             raise SizesVaryError("it writes into an input that it left alone on its own data")
-        found = [leaves[i] if i < len(leaves) else None for i in self.results] + [after[i] for i in self.written]
-        shapes = [t.shape if isinstance(t, torch.Tensor) else None for t in found]
-        if shapes != self.shapes:
+        found = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] + [after[i] for i in self.written]
+        if [t.shape for t in found] != self.shapes:
             raise SizesVaryError("its results have other sizes than on its own data")
+        if [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)] != self.plain:
+            raise SizesVaryError("it returns other numbers than on its own data")
         return found
 
 
@@ -132,12 +133,13 @@ def _document(
 
     names = _names(target)
     inputs = []
-    for (kind, key), tensor, name in zip(target.inputs, target.tensors, names, strict=True):
+    for (kind, key), tensor, name in zip(target.inputs, target.tensors, names, strict=True):  # the first values, in order
         inputs.append({"value": value(tensor), "kind": kind, "name": name} | ({"index": key} if kind == "user" else {}))
     outs: list[int] = []
     outputs: list[dict[str, Any]] = []
-    for leaf, result in enumerate(leaves):
+    for result in leaves:
         if not isinstance(result, torch.Tensor):
+            target.plain.append(result)
             outputs.append({"kind": "scalar", "arg": _plain(result, target, refusal)})
             continue
         if no_strided_tensor(result):
@@ -145,7 +147,6 @@ def _document(
         refuse_dtype(result.dtype, "a result is", target.path, result=True)
         # Also what is an input here, or the same twice: with other data it may be another.
         outs.append(value(result))
-        target.results.append(leaf)
         target.shapes.append(result.shape)
         outputs.append({"value": outs[-1], "kind": "user"})
     for place in target.written:
@@ -159,13 +160,11 @@ def _document(
     for node, tensor in zip(placeholders, target.tensors, strict=True):
         node.meta["val"] = tensor.to("meta") if tensor.numel() else tensor
     node = graph.create_node("call_function", target, (placeholders,))  # type: ignore[arg-type]
-    value_of: dict[tuple[fx.Node, int | None], int] = {(p, None): item["value"] for p, item in zip(placeholders, inputs, strict=True)}
+    value_of: dict[tuple[fx.Node, int | None], int] = {(p, None): place for place, p in enumerate(placeholders)}
     value_of |= {(node, k): out for k, out in enumerate(outs)}
-    written: dict[str, Any] = {
-        "op": OPERATOR,
-        "args": [{"name": "inputs", "values": [item["value"] for item in inputs]}, {"name": "refusal", "str": refusal.message.removeprefix(f"{target.path}: ")}],
-        "outs": outs,
-    }
+    why = refusal.message.removeprefix(f"{target.path}: ")
+    args = [{"name": "inputs", "values": list(range(len(inputs)))}, {"name": "refusal", "str": why}]
+    written: dict[str, Any] = {"op": OPERATOR, "args": args, "outs": outs}
     if line := _LINE.search(refusal.message):
         written["source"] = {"file": Path(line[1]).name, "line": int(line[2])}
     document = {

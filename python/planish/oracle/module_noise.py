@@ -17,7 +17,7 @@ from planish.oracle.promoted import Arithmetic, has_16_bits
 class _Counted(Arithmetic):
     """Numbers the values that torch would store in 16 bits. Attention keeps single precision between its steps, but for its probabilities."""
 
-    moves = PICKS
+    moves = frozenset(PICKS)
 
     def __init__(self) -> None:
         self.stores = 0

@@ -82,7 +82,8 @@ def check(module: Module, loaded: LoadedTask, seeds: Sequence[int], device: torc
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except TooLongError as error:
-        raise task_error("task_hangs", loaded.path, f"its forward has no graph, and run in double precision {error}", "use fewer steps, or smaller inputs") from error
+        message = f"its forward has no graph, and in double precision {error}"
+        raise task_error("task_hangs", loaded.path, message, "use fewer steps, or smaller inputs") from error
     except Exception as error:
         what = refusal.message.removeprefix(f"{loaded.path}: ")
         message = f"{what}; nor can it be its own reference, since it does not run in double precision: {first_line(error)}"

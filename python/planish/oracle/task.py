@@ -13,14 +13,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
-from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
-from planish.capture import opaque
+from planish.capture import Captured, LoadedTask, capture, check_forward, load_task, opaque
 from planish.capture.opaque import Module
 from planish.capture.source import line_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
-from planish.oracle.promoted import UNINITIALIZED
+from planish.oracle.promoted import UNINITIALIZED, Undecided
 from planish.wire import report_stage
 
 if TYPE_CHECKING:
@@ -107,9 +106,11 @@ class Task:
             self._restore(buffers)
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
             captured = opaque.opaque(self.model, args, kwargs, self.path, refusal)
-            self.module = captured.nodes[0].target  # type: ignore[assignment]
+            module = captured.nodes[0].target
+            assert isinstance(module, Module)
+            self.module = module
             self._restore(buffers)
-            self.sizes_drawn = module_runs.check(self.module, self.loaded, (OPEN_SEED, OPEN_SEED + 1), self.device, refusal)
+            self.sizes_drawn = module_runs.check(module, self.loaded, (OPEN_SEED, OPEN_SEED + 1), self.device, refusal)
             self._refuse_random_module(first, buffers)
             self._restore(buffers)
             return captured
@@ -189,7 +190,7 @@ class Task:
         call = self.loaded.make_inputs(OPEN_SEED, self.device)
         try:
             return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
-        except agreement.Undecided:
+        except Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 
     def results_of_model(self, inputs: Mapping[int, torch.Tensor]) -> list[torch.Tensor] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
 from planish.capture.opaque import Module
 
 _KNOWN = "planish_temporaries"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from planish.errors import PlanishError
 from planish.oracle import module_runs
 from planish.oracle.mutation_check import mutation_check
@@ -44,7 +43,8 @@ def test_sizes_that_the_generator_draws_are_those_of_one_call(tmp_path: Path) ->
 
 def written(tmp_path: Path, forward: str, inputs: str = "[torch.randn(8, 4)]", more: str = "") -> Path:
     body = forward.replace("\n", "\n        ")
-    text = f"import torch\nfrom torch import nn\n{more}\n\nclass Model(nn.Module):\n    def forward(self, x):\n        {body}\n\ndef get_inputs():\n    return {inputs}\n"
+    text = f"import torch\nfrom torch import nn\n{more}\n\nclass Model(nn.Module):\n    def forward(self, x):\n        {body}\n"
+    text += f"\ndef get_inputs():\n    return {inputs}\n"
     path = tmp_path / "task.py"
     path.write_text(text)
     return path
@@ -74,8 +74,7 @@ def test_what_is_refused_all_the_same(tmp_path: Path, forward: str, kind: str, w
 
 def test_a_reference_that_does_not_end_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_runs, "LIMIT", 0.5)
-    path = written(tmp_path, "while x.dtype is torch.float32 and float(x.abs().max()) < 1e30 * (1 if x.sum() > -1e9 else 2) and SLOW[0]:\n    x = x * 1.0\nreturn x",
-                   more="import sys\nSLOW = [False]\n")  # fmt: skip
+    path = written(tmp_path, "while float(x.abs().max()) < 1e30 and SLOW[0]:\n    x = x * 1.0\nreturn x if x.sum() > -1e9 else -x", more="SLOW = [False]\n")
     task = Task(str(path), torch.device("cpu"), str(tmp_path / "blobs"))
     sys.modules[type(task.model).__module__].SLOW[0] = True
     assert task.module is not None
