@@ -151,7 +151,8 @@ def _refuse_unsized(graph_module: fx.GraphModule, path: Path) -> None:
     """Raises for the first node that gives a number, or a tensor of a size, that only values decide."""
     for node in graph_module.graph.nodes:
         results = pytree.tree_leaves(node.meta.get("val")) if node.op == "call_function" else []
-        if any(isinstance(r, torch.SymInt | torch.SymFloat) or (isinstance(r, torch.Tensor) and any(isinstance(d, torch.SymInt) for d in r.shape)) for r in results):
+        numbers = [n for r in results for n in (r.shape if isinstance(r, torch.Tensor) else [r])]
+        if any(isinstance(n, torch.SymInt | torch.SymFloat) for n in numbers):
             raise unsized(node, path)
 
 
