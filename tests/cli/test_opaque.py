@@ -23,7 +23,7 @@ class Model(nn.Module):
         return result
 
 def get_inputs():
-    return [torch.randn(512, 24, 32), torch.randint(1, 25, (512,))]
+    return [torch.randn(40, 8, 32), torch.randint(1, 9, (40,))]
 
 def get_init_inputs():
     return []

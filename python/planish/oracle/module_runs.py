@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask
@@ -21,6 +22,9 @@ from planish.time_limit import TimeIsOverError, time_limit
 LIMIT = 300.0
 #: Seconds of a run from which on nobody waits for other data than the task's own: each takes several runs.
 SLOW = 15.0
+
+
+_LOOKS = frozenset({"tolist", "item", "numpy", "__bool__", "__int__", "__index__", "__float__"})
 
 
 class TooLongError(RuntimeError):
@@ -51,6 +55,22 @@ class _Tf32(Arithmetic):
 
 def arithmetic(tf32: frozenset[str], step: Callable[[torch.Tensor, torch.dtype], torch.Tensor] | None) -> Arithmetic:
     return _Rounded(step) if step is not None else _Tf32(tf32) if tf32 else Arithmetic()
+
+
+class _Looks(TorchFunctionMode):
+    """Whether Python asks a tensor for its values."""
+
+    found = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found = self.found or getattr(func, "__name__", "") in _LOOKS
+        return func(*args, **(kwargs or {}))
+
+
+def looks_at_values(call: Callable[[], Any]) -> bool:
+    with _Looks() as mode:
+        call()
+    return mode.found
 
 
 def eager(module: Module, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -20,6 +20,7 @@ from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.oracle.promoted import UNINITIALIZED, Undecided
+from planish.time_limit import TimeIsOverError, time_limit
 from planish.wire import report_stage
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
+CAPTURE_PATIENCE = 45.0  # seconds
 _SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
 _RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
@@ -97,7 +99,7 @@ class Task:
     def _capture(self, args: Any, kwargs: Any, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> Captured:
         """Its graph, or where it has none the module itself."""
         try:
-            captured = capture(self.model, args, kwargs, Path(self.blobs), self.path)
+            captured = self._graph(args, kwargs)
             refuse_random(captured, self.path)
             return captured
         except PlanishError as refusal:
@@ -114,6 +116,18 @@ class Task:
             self._refuse_random_module(first, buffers)
             self._restore(buffers)
             return captured
+
+    def _graph(self, args: Any, kwargs: Any) -> Captured:
+        """Python that looks at values in a loop is followed for hours: it has CAPTURE_PATIENCE."""
+        try:
+            with time_limit(None if self.loaded.live else CAPTURE_PATIENCE):
+                return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+        except TimeIsOverError:
+            pass
+        if module_runs.looks_at_values(lambda: self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), {})):
+            message = f"was not captured within {CAPTURE_PATIENCE:g} s: its Python looks at values of tensors, one after the other"
+            raise task_error("not_exportable", self.path, message, "work on whole tensors, with masks in place of sizes")
+        return capture(self.model, args, kwargs, Path(self.blobs), self.path)
 
     def _refuse_random_module(self, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
         """What the module draws of torch's generator must not change what it gives."""
@@ -140,7 +154,7 @@ class Task:
     def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, buffer in self.model.named_buffers(remove_duplicate=False):
-                if not torch.equal(buffer, buffers[name]):
+                if name in buffers and not torch.equal(buffer, buffers[name]):
                     buffer.copy_(buffers[name])
 
     def _check_runs(self, first: list[torch.Tensor]) -> None:

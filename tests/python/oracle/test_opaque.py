@@ -82,6 +82,13 @@ def test_a_reference_that_does_not_end_is_a_sentence(tmp_path: Path, monkeypatch
         module_runs.eager(task.module, [torch.randn(8, 4)])
 
 
+def test_a_capture_that_does_not_end_leaves_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planish.oracle.task.CAPTURE_PATIENCE", 0.2)
+    path = written(tmp_path, "parts = [x[i, : int(n)].sum() for i, n in enumerate((x[:, 0] > 0).long())]\nreturn torch.stack(parts)", "[torch.randn(64, 4)]")
+    task = Task(str(path), torch.device("cpu"), str(tmp_path / "blobs"))
+    assert task.module is not None and "was not captured within 0.2 s" in task.graph["nodes"][0]["args"][1]["str"]
+
+
 def test_a_decision_on_the_edge_of_a_rounding_is_drawn_again(tmp_path: Path) -> None:
     """Eager and double take different branches on the data of one seed in two: such data decide nothing."""
     forward = "lost = x[0, 0] * 0 + 1e-9 + 1 - 1\nif bool((lost > 0) & (x[0, 0] < -1)):\n    return x * 2\nreturn x"
