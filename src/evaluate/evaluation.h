@@ -88,7 +88,7 @@ struct TestCase {
   std::string regime;  ///< task | normal | uniform | wide | offset | sparse | rows | large | labels | special
   bool ok = false;
   std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed
-  std::string reference;  ///< fp64 | slice | exact
+  std::string reference;  ///< fp64 | slice | exact | module
   std::vector<OutputErrors> outputs;
   int variant = 0;           ///< which of the task's other shapes it had; 0: its own
   int runs = 0;              ///< on this data, where their outputs were compared to the bit; 0: they were not

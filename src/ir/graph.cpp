@@ -17,6 +17,13 @@ const Arg* GraphNode::arg(std::string_view name) const {
   return nullptr;
 }
 
+std::string Graph::refusal() const {
+  if (nodes.size() != 1 || nodes.front().op != "planish.module.default") return {};
+  const Arg* why = nodes.front().arg("refusal");
+  const auto* text = why == nullptr ? nullptr : std::get_if<std::string>(&why->data);
+  return text == nullptr || text->empty() ? "it is a module" : *text;
+}
+
 std::vector<int> Graph::producers() const {
   std::vector<int> result(values.size(), -1);
   for (std::size_t n = 0; n < nodes.size(); ++n) {

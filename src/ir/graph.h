@@ -82,6 +82,8 @@ struct Graph {
   std::vector<GraphOutput> outputs;
   std::string input_tree, output_tree;
 
+  /// Why the task has no operators, where its one node is the module itself; else empty.
+  std::string refusal() const;
   /// Node index that defines a value, or -1 for inputs.
   std::vector<int> producers() const;
   /// For each value, the node indices that read it (each once, ascending).

@@ -168,6 +168,7 @@ class Flow {
     if (search_) way_rows_ = report_search(*search_, result_);
     if (ends_with_search()) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
+      result_.reason = hopeless_;
       return finish();
     }
     if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
@@ -276,6 +277,10 @@ class Flow {
     degenerate_ = about.degenerate;
     notes_ = about.notes;
     PLANISH_TRY(whole_.program, plan_->aten_program());
+    if (whole_.program.empty()) {
+      if (!has_seats()) hopeless_ = fmt::format("nothing to search: {}", no_graph_words());
+      return {};
+    }
     PLANISH_TRY(whole_.evaluation, evaluate_aten(whole, whole, whole_.program, false));
     if (whole_.evaluation.ok()) {
       is_verified();
@@ -284,6 +289,13 @@ class Flow {
                                        name(whole_.evaluation.outcome), whole_.evaluation.message));
     }
     return {};
+  }
+
+  std::string no_graph_words() const {
+    return fmt::format(
+        "the task has no graph ({}), so that only a solution of the whole can replace it (--coder, --models, or one of "
+        "your own: planish verify)",
+        plan_->no_graph());
   }
 
   /// Makes a region ready to be searched, and files what a replay must know of it.
@@ -366,7 +378,7 @@ class Flow {
     result_.searched.guesses = setup_->guesses().taken;
     result_.searched.guesses_completed = setup_->guesses().completed;
     result_.searched.guesses_left_out = setup_->guesses().left_out;
-    if (setup_->empty() || cancelled()) return {};
+    if (setup_->empty() || cancelled() || !hopeless_.empty()) return {};
     PLANISH_CHECK(look_ahead());
     if (!hopeless_.empty()) return {};
     search::SearchOptions how;
@@ -400,7 +412,9 @@ class Flow {
       options.budget.seconds = std::max(room, 1e-3);
       world_.progress.note(fmt::format("note: --max-time leaves {:.0f} s for the search", time_.for_search()));
     }
-    enter(Phase::search, fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"),
+    enter(Phase::search,
+          regions == 0 ? std::string("searching for a solution of the whole")
+                       : fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"),
           std::max(options.budget.seconds - recording_->seconds_used(), 0.0));
     name_regions();
     say_what_follows();
@@ -613,6 +627,8 @@ class Flow {
         result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
                                      name(evidence_.verification.outcome), evidence_.verification.message);
       }
+    } else if (whole_.program.empty()) {
+      result_.reason = fmt::format("no solution passed, and {}", no_graph_words());
     } else {
       result_.reason =
           fmt::format("no program passed ({}): {}", name(whole_.evaluation.outcome), whole_.evaluation.message);

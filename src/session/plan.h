@@ -66,7 +66,9 @@ class Plan {
   virtual std::shared_ptr<const coder::Domain> whole_domain() const { return nullptr; }
   /// The same as a region of the search, for coders alone; nothing where the task is one region anyway.
   virtual std::optional<PlannedRegion> whole() const { return std::nullopt; }
-  /// The whole task as aten steps alone.
+  /// Why the task has no graph; empty where it has one. Without, solutions of the whole are all there can be.
+  virtual std::string no_graph() const { return {}; }
+  /// The whole task as aten steps alone; empty without a graph.
   virtual Result<std::string> aten_program() const = 0;
   /// The whole task, cut with these ways (by their places), with the given proposal for every region named and aten
   /// steps for all else; a proposal for `whole_task` stands for everything. Kind `cycle` where the ways do not go

@@ -79,10 +79,11 @@ class SynthPlan : public Plan {
 
   double bytes() const override {
     double total = 0;
+    const bool reads_unknown = !no_graph().empty();  // a cache may be much larger than what is read of it
     const auto consumers = task_->graph.consumers();
     for (const ir::GraphInput& input : task_->graph.inputs) {
       const auto id = static_cast<std::size_t>(input.value);
-      if (!consumers[id].empty()) total += bytes_of(task_->graph.values[id]);
+      if (!consumers[id].empty() && !reads_unknown) total += bytes_of(task_->graph.values[id]);
     }
     for (const ir::GraphOutput& output : task_->graph.outputs) {
       if (output.value >= 0) total += bytes_of(task_->graph.values[static_cast<std::size_t>(output.value)]);
@@ -114,7 +115,10 @@ class SynthPlan : public Plan {
     return out;
   }
 
+  std::string no_graph() const override { return task_->graph.refusal(); }
+
   Result<std::string> aten_program() const override {
+    if (!no_graph().empty()) return std::string();
     PLANISH_TRY(auto program, codegen::aten_program(task_->graph, task_->device));
     return program::to_json(program);
   }

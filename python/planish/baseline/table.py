@@ -26,7 +26,6 @@ from planish.baseline.freshness import keeps_results
 from planish.baseline.in_place import InPlace
 from planish.baseline.like_gate import beyond_gate
 from planish.baseline.routes import DRAWS, explained_by_routes, rounded_otherwise
-from planish.baseline.time_limit import TimeIsOverError, time_limit
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle.agreement import in_double as _throughout
@@ -34,6 +33,7 @@ from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
 from planish.ship.guards import COMPILE_OPTIONS
+from planish.time_limit import TimeIsOverError, time_limit
 
 KINDS = ("eager", *COMPILE_OPTIONS, "shipped")
 _SETS = 4

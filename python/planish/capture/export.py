@@ -53,7 +53,7 @@ class Captured:
     """
 
     graph: dict[str, Any]
-    program: ExportedProgram
+    program: ExportedProgram | None  # of a task without a graph (opaque.py) there is none
     nodes: list[fx.Node]
     inputs: list[fx.Node]
     value_of: dict[tuple[fx.Node, int | None], int]
@@ -135,6 +135,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module
+    _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
     _drop_assertions(graph_module)
     add_statistics(graph_module.graph)
@@ -144,6 +145,15 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
+
+
+def _refuse_unsized(graph_module: fx.GraphModule, path: Path) -> None:
+    """Raises for the first node that gives a number, or a tensor of a size, that only values decide."""
+    for node in graph_module.graph.nodes:
+        results = pytree.tree_leaves(node.meta.get("val")) if node.op == "call_function" else []
+        numbers = [n for r in results for n in (r.shape if isinstance(r, torch.Tensor) else [r])]
+        if any(isinstance(n, torch.SymInt | torch.SymFloat) for n in numbers):
+            raise unsized(node, path)
 
 
 def _drop_assertions(graph_module: fx.GraphModule) -> None:

@@ -11,20 +11,17 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.oracle import flags, gate
 from planish.oracle.gate import Accuracy
-from planish.oracle.interpret import Double, Interpreter, op_name, promote, promote_dtype
+from planish.oracle.interpret import Double, Interpreter, op_name
+from planish.oracle.promoted import Undecided, named, promote
+from planish.oracle.promoted import in_double as promoting
 
 SANE = 1e-2  # two runs of one program may differ by this much before it is asked why
 _SANE_IN_DOUBLE = 1e-4
 _ROOM = 64.0  # times what the reference moves by when every value is rounded; the gate allows a quarter of it
 _CHAOS = 0.1  # where it moves by more, nothing can be told
-
-
-class Undecided(Exception):
-    """The model cannot be run in double precision."""
 
 
 def agree(a: torch.Tensor, b: torch.Tensor, tolerance: float = SANE) -> bool:
@@ -45,31 +42,16 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-class _Promoting(TorchDispatchMode):
-    """Every floating value that reaches an operator, and every dtype that it is asked for, in double."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def wide(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor):
-                return promote_dtype(value)
-            promoted = promote(value)
-            if promoted is not value and func._schema.is_mutable:
-                raise Undecided(f"{func} writes into a tensor that was not promoted")
-            return promoted
-
-        if func is torch.ops.aten.view.dtype:
-            raise Undecided("it looks at the bits of floats")
-        args, kwargs = pytree.tree_map(wide, (args, kwargs or {}))
-        return func(*args, **kwargs)
-
-
 def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """The tensors that `model` returns, computed in double throughout: casts, constants and created tensors included. `model` is changed.
     Raises Undecided where that cannot be done; exhausted memory as torch does."""
     try:
+        types = {name: t.dtype for name, t in _state(model)}
         model._apply(promote)
-        args, kwargs = pytree.tree_map(lambda x: promote(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
-        with Double().begin(), _Promoting():
+        for name, tensor in _state(model):
+            named(tensor, types[name])
+        args, kwargs = pytree.tree_map(lambda x: named(promote(x), x.dtype) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+        with promoting():
             result = model(*args, **kwargs)
     except (Undecided, MemoryError, torch.OutOfMemoryError):
         raise
@@ -78,6 +60,10 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
             raise
         raise Undecided(str(error)) from error
     return [leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _state(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [*model.named_parameters(), *model.named_buffers()]
 
 
 def same_in_double(run: Interpreter, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], model: torch.nn.Module, call: Any) -> bool:

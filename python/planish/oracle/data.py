@@ -55,6 +55,7 @@ class DataSet:
     outputs: list[Slot]
     sums: list[int] = field(default_factory=list)
     own_parameters: bool | int = False
+    redrawn: int = 0  # times that other contents took the place of the seed's own
     bytes: int = 0  # of all buffers, while it has them
 
     @classmethod

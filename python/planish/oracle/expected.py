@@ -15,7 +15,7 @@ import torch
 
 from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
-from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode, op_name
+from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode
 from planish.oracle.noise import Replay
 from planish.oracle.statistics import View, Yardstick
 
@@ -82,6 +82,8 @@ class Expected:
     _flips: dict[int, Flips] = field(default_factory=dict)
     _yards: dict[tuple[int, bool], Yardstick] = field(default_factory=dict)
     _rounded: frozenset[str] = frozenset()
+    _replayed: dict[str, Any] = field(default_factory=dict)
+    undecided: bool = False  # Python, which a module without a graph runs, went another way in eager than in fp64
 
     @classmethod
     def compute(
@@ -89,8 +91,10 @@ class Expected:
     ) -> Expected:
         """Runs eager and fp64. Raises what torch raises."""
         wanted = list(dict.fromkeys(v for _, v in outputs))
+        module = run.module
         with flags.eager_context(device, accuracy):
             eager = run.run(inputs, wanted, Mode())
+        ways = [module.reads] if module is not None else []
         exact = run.run(inputs, wanted, Double())
         storages = {t.untyped_storage().data_ptr() for t in inputs.values()}
         found: list[Output] = []
@@ -99,9 +103,12 @@ class Expected:
             found[-1].given = value in inputs
         del eager, exact
         expected = cls(run, device, accuracy, found)
+        expected.undecided = module is not None and ways != [module.reads]
         expected.nan_in_reference = any(o.ref is not None and not o.ref.clean for o in found)
         if all(o.ref is None for o in found):
             expected.reference = "exact"
+        elif module is not None:
+            expected.reference = "module"
         return expected
 
     def leave_open(self, inputs: Mapping[int, torch.Tensor], whole: bool) -> None:
@@ -156,7 +163,7 @@ class Expected:
             return found
         operations = flags.tf32_operations(self.device, self.accuracy)
         if operations and self.tf32 is None:
-            uses = any(op_name(self.run.captured.nodes[i]) in operations for i in self.run.nodes)
+            uses = self.run.has(operations)
             self.tf32 = self._variant(inputs, Double(tf32=operations)) if uses else [gate.ZERO] * len(self.outputs)
             self._rounded = operations if uses else frozenset()
         if self.tf32 is not None:
@@ -264,7 +271,7 @@ class Expected:
     def _mode(self, draw: int, scale: float = 1.0) -> Replay:
         nodes = self.run.captured.nodes
         read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & self.run.values_read())
-        return Replay(self.device, self.seed + 7919 * (draw + 1), read, self._rounded, scale)
+        return Replay(self.device, self.seed + 7919 * (draw + 1), read, self._rounded, scale, self._replayed)
 
     def _stores_16_bits(self) -> bool:
         """Whether a node reads what another one made in 16 bits."""
@@ -273,7 +280,7 @@ class Expected:
 
     def _eager_rounds_operands(self, inputs: Mapping[int, torch.Tensor]) -> bool:
         """Whether eager's products go by TF32: its error tells, which is hundreds of times what single precision gives."""
-        if self.device.type != "cuda" or not any(op_name(self.run.captured.nodes[i]) in MATMULS | CONVOLUTIONS for i in self.run.nodes):
+        if self.device.type != "cuda" or not self.run.has(MATMULS | CONVOLUTIONS):
             return False
         results = self.run.run(inputs, list(dict.fromkeys(o.value for o in self.outputs)), self._mode(0))
         far = False

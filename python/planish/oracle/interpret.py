@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +16,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish import rt
-from planish.oracle import layout
+from planish.capture.opaque import Module
+from planish.oracle import layout, module_runs
+from planish.oracle.promoted import promote, promote_dtype, to_tf32
 from planish.oracle.sample import FEW, has_few_values, sample
 from planish.oracle.temporaries import temporaries
 
@@ -84,6 +86,8 @@ class Mode:
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         """The node's results, flattened; `dtypes` are theirs in the graph."""
+        if isinstance(node.target, Module):
+            return list(module_runs.eager(node.target, args[0]))
         return _flat(_call(node, args, kwargs))
 
 
@@ -125,6 +129,8 @@ class Double(Mode):
         return wide
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        if isinstance(node.target, Module):
+            return list(module_runs.wide(node.target, args[0], module_runs.arithmetic(self.tf32, None if self.step_inputs_only else self.step)))
         if self.tf32 and op_name(node) in self.tf32:
             args, kwargs = self._round_operands(node, args, kwargs)
         results = self._promoted_call(node, args, kwargs)
@@ -236,13 +242,6 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     return bool(((tensor.abs() <= _WHOLE) & (tensor == tensor.round())).all())
 
 
-def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
-    """An fp64 tensor rounded to TF32 (10 bits of mantissa, halves away from zero, as cvt.rna does)."""
-    bits = tensor.to(torch.float32).view(torch.int32)
-    rounded = ((bits + 0x1000) & -0x2000).view(torch.float32)
-    return torch.where(torch.isfinite(tensor), rounded.to(torch.float64), tensor)
-
-
 class Interpreter:
     """A set of nodes of a captured graph, ready to run. Not thread-safe; keeps no tensor between runs."""
 
@@ -289,6 +288,17 @@ class Interpreter:
                         env.pop(value, None)
             take(wanted)
         return {value: env[value] for value in wanted}
+
+    @property
+    def module(self) -> Module | None:
+        """What it runs, where the task has no graph."""
+        targets = [self.captured.nodes[i].target for i in self.nodes]
+        return next((t for t in targets if isinstance(t, Module)), None)
+
+    def has(self, operators: Collection[str]) -> bool:
+        """Whether it runs one of them. Of a module that is what its runs have shown."""
+        own = {op_name(self.captured.nodes[i]) for i in self.nodes}
+        return not own.isdisjoint(operators) or (self.module is not None and not self.module.seen.isdisjoint(operators))
 
     def _shaped(self, value: int, result: torch.Tensor) -> torch.Tensor:
         """As the graph declares it, where a device's kernel gives the same elements other dims."""
@@ -505,20 +515,3 @@ def _as_declared(node: torch.fx.Node, args: Sequence[Any]) -> tuple[Any, ...]:
         return layout.as_strides(value, meta.stride()) if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor) else value
 
     return tuple(lay(s, v) for s, v in zip(node.args, args, strict=True))
-
-
-def promote(tensor: torch.Tensor) -> torch.Tensor:
-    """In double where it is floating or complex; the tensor itself otherwise, or where it is so already."""
-    wide = torch.float64 if tensor.is_floating_point() else torch.complex128 if tensor.is_complex() else None
-    if wide is None or tensor.dtype is wide:
-        return tensor
-    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
-        return layout.distinct(tensor).to(wide).expand(tensor.shape)  # what is expanded stays it: it may be a thousand times smaller
-    return tensor.to(wide)
-
-
-def promote_dtype(value: Any) -> Any:
-    """Double for a floating dtype; anything else as it is."""
-    if isinstance(value, torch.dtype):
-        return torch.float64 if value.is_floating_point else torch.complex128 if value.is_complex else value
-    return value

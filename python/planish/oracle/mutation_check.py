@@ -49,10 +49,24 @@ def mutation_check(region: Region) -> dict[str, Any]:
         for regime in _OTHER_REGIMES:
             if found["degenerate"]:
                 _look_elsewhere(region, data, regime, found)
+        found["notes"][:0] = _about_module(region)
         return found
     finally:
         data.free()
         region.forget(SEED, OTHER_SEED)  # nobody asks for these data again
+
+
+def _about_module(region: Region) -> list[dict[str, Any]]:
+    """Of a task without a graph: what the verdict rests on, and what it has not seen."""
+    if region.task.module is None:
+        return []
+    node = region.task.graph["nodes"][0]
+    why = next(arg["str"] for arg in node["args"] if arg["name"] == "refusal")
+    notes = [{"kind": "module_reference", "about": "", "text": f"the task has no graph ({why}): its own module, run in double precision, is the reference"}]
+    if region.task.sizes_drawn:
+        text = "get_inputs() draws sizes: all data sets have the sizes and integers of one call, and a solution may know them"
+        notes.append({"kind": "one_structure", "about": "", "text": text})
+    return notes
 
 
 def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from planish.capture.opaque import Module
 from planish.oracle import layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
@@ -31,9 +32,9 @@ _SHARE = 0.25
 _PICKED = 5
 LANES = 1024  # terms that one lane of a sum adds in turn
 _BANK = {"cpu": 1 << 18, "cuda": 1 << 21}
-_ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
+ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
 _ROUNDED_ONCE = {"add", "sub", "rsub", "mul", "div", "sqrt", "square", "reciprocal", "lerp", "addcmul", "addcdiv", "leaky_relu", "_to_copy"}
-_PICKS = EXACT | {
+PICKS = EXACT | {
     "clone", "copy", "contiguous", "constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "slice_scatter",
     "select_scatter", "scatter", "index_put", "masked_scatter", "tril", "triu", "repeat", "stack", "nan_to_num", "max_pool2d_with_indices",
     "max_pool3d_with_indices", "adaptive_max_pool2d", "max", "min", "sort", "topk", "median", "mode", "kthvalue", "aminmax", "take", "take_along_dim",
@@ -118,20 +119,29 @@ def _log2(value: float) -> int:
 class Replay(Double):
     """An interpretation in fp64 in which every step errs as eager's may. `tf32`: operations whose fp32 operands are rounded to TF32."""
 
-    def __init__(self, device: torch.device, seed: int, read: frozenset[torch.fx.Node], tf32: frozenset[str] = frozenset(), scale: float = 1.0) -> None:
-        """`read`: the nodes whose results others of the same run read (what eager stores, and rounds, in between). `scale`: of the noise."""
+    def __init__(
+        self, device: torch.device, seed: int, read: frozenset[torch.fx.Node], tf32: frozenset[str] = frozenset(), scale: float = 1.0,
+        known: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`read`: the nodes whose results others of the same run read (what eager stores, and rounds, in between). `scale`: of the noise.
+        `known`: what replays on the same inputs may share."""
         super().__init__()
+        self._known = known if known is not None else {}
         self.noise = Noise(device, seed, scale)
         self._read = read
         self._rounded = tf32
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        if isinstance(node.target, Module):
+            from planish.oracle.module_noise import replay  # which is made of what is here
+
+            return list(replay(node.target, args[0], self.noise, bool(self._rounded), self._known))
         name = op_name(node)
         narrow = next((d for d in dtypes if d is not None and is_narrow(d)), None)
         unit = DOUBLE_UNIT if torch.float64 in dtypes else SINGLE
         products = name in self._rounded and name in MATMULS | CONVOLUTIONS and narrow is None and unit == SINGLE
-        attention = name in _ATTENTIONS
-        steps = _Steps(self.noise, unit, products, narrow if attention else None)
+        attention = name in ATTENTIONS
+        steps = Steps(self.noise, unit, products, narrow if attention else None)
         with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
             results = self._promoted_call(node, args, kwargs)
         if narrow is None or name in EXACT or node not in self._read:
@@ -146,7 +156,7 @@ def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set
     return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
 
 
-class _Steps(TorchDispatchMode):
+class Steps(TorchDispatchMode):
     """Gives the results of each operator that runs under it the noise of its arithmetic."""
 
     def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None) -> None:
@@ -157,7 +167,7 @@ class _Steps(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
         operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        if not operands or func._schema.is_mutable or func.is_view or (name in _PICKS and not _accumulates(name, args, kwargs)):
+        if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not _accumulates(name, args, kwargs)):
             return func(*args, **kwargs)
         if name in _PRODUCTS:
             return self._product(func, name, args, kwargs)

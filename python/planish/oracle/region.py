@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from planish import rt
-from planish.errors import PlanishError, is_device_failure
-from planish.oracle import flags, layout, measure, memory, pieces
+from planish.errors import PlanishError, is_device_failure, task_error
+from planish.oracle import flags, layout, measure, memory, module_runs, pieces
 from planish.oracle.data import DataSet, as_bytes
 from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
+from planish.oracle.noise import ATTENTIONS
 from planish.oracle.regimes import REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Own, Task
@@ -26,6 +27,7 @@ POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _CACHE_SHARE = 0.35
 WHOLE = "task"
+_REDRAWS = 4  # where a rounding decides which way a module goes
 _FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
 _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
@@ -92,9 +94,17 @@ class Region:
             raise PlanishError("bad_message", f"unknown regime {regime!r}")
         if regime in self.skipped:
             raise PlanishError("skipped", self.skipped[regime])
-        data.seed, data.regime = seed, regime
+        module = self.task.module
+        if regime != "task" and module is not None and module.seconds > module_runs.SLOW:
+            self.skipped[regime] = f"one run of the reference in double precision takes {module.seconds:.0f} s"
+            raise PlanishError("skipped", self.skipped[regime])
+        data.seed, data.regime, data.redrawn = seed, regime, 0
         try:
             self._contents(data)
+            while module is not None and data.redrawn < _REDRAWS and self._undecided(data):
+                data.redrawn += 1
+                self.forget(seed)
+                self._contents(data)
             if regime not in self._accepted:
                 self._admit(data)
         except PlanishError as error:
@@ -103,10 +113,17 @@ class Region:
             raise
         data.poison()
 
+    def _undecided(self, data: DataSet) -> bool:
+        """Whether a rounding decides which way the task's own Python goes: no error of a candidate, so that other data are drawn."""
+        try:
+            return self.expected(data).undecided
+        except (PlanishError, RuntimeError, ValueError, IndexError):
+            return False  # whoever asks next is told
+
     def _contents(self, data: DataSet) -> None:
         nonfinite = data.regime == "special" and not self._finite_only_specials
         try:
-            values = self.task.values(data.seed, data.regime, self.inputs, nonfinite, data.own_parameters)
+            values = self.task.values(data.seed + data.redrawn, data.regime, self.inputs, nonfinite, data.own_parameters)
         except Exception as error:
             if data.regime == "task" or isinstance(error, PlanishError) or memory.is_exhausted(error) or is_device_failure(error):
                 raise
@@ -200,7 +217,13 @@ class Region:
         key = _key(data)
         found = self._cache.get(key)
         if found is None:
-            found = self._compute(data.input_tensors())
+            try:
+                found = self._compute(data.input_tensors())
+            except Exception as error:
+                if self.task.module is None or data.regime != "task" or isinstance(error, PlanishError) or memory.is_exhausted(error):
+                    raise
+                message = f"forward fails on what its own generator gives for seed {data.seed}: {_line(error)}"
+                raise task_error("forward_failed", self.task.path, message, "run the file's Model on get_inputs() by hand") from error
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
                 self._leave_open(found, data.input_tensors())
                 self._ask_module(found, data.input_tensors())
@@ -215,10 +238,9 @@ class Region:
     def _leave_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Where the region is a softmax or attention, composed or fused: torch's own forms of them put NaN in other places than each other
         where special values meet, so that the places are no property of the task. What attention masks out, some of them spread all the same."""
-        names = {op_name(self.task.captured.nodes[i]) for i in self.run.nodes}
-        softmax = bool(names & _SOFTMAXES) or ("exp" in names and bool(names & _SUMS))
-        if softmax or "scaled_dot_product_attention" in names:
-            found.leave_open(inputs, "scaled_dot_product_attention" in names or bool(names & _PRODUCTS))
+        has = self.run.has
+        if has(_SOFTMAXES) or (has({"exp"}) and has(_SUMS)) or has(ATTENTIONS):
+            found.leave_open(inputs, has(ATTENTIONS) or has(_PRODUCTS))
 
     def _ask_module(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Of the whole task: where the model's own results are not finite in other places than its graph's, whose operators may be decomposed into

@@ -34,6 +34,8 @@ class Slicer:
         shapes = [task.graph["values"][i["value"]]["shape"] for i in users]
         largest = max((s for s in shapes if s), key=lambda s: _count(s), default=None)
         self.need = need
+        if task.module is not None:
+            raise self._impossible("it has no graph")
         if largest is None or largest[0] < 2:
             raise self._impossible("it has no batch to take a slice of")
         self.batch = int(largest[0])

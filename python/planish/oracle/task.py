@@ -13,12 +13,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
-from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
+from planish.capture import Captured, LoadedTask, capture, check_forward, load_task, opaque
+from planish.capture.opaque import Module
 from planish.capture.source import line_of
 from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
-from planish.oracle import agreement, memory, outside_draws, regimes
+from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
+from planish.oracle.promoted import UNINITIALIZED, Undecided
+from planish.time_limit import TimeIsOverError, time_limit
 from planish.wire import report_stage
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ Own = bool | int
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
-_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+CAPTURE_PATIENCE = 45.0  # seconds
 _SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
 _RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
@@ -47,6 +50,8 @@ class Task:
         self.path = Path(path)
         self.blobs = blobs
         self.loaded: LoadedTask = load_task(path, variant)
+        self.module: Module | None = None  # what stands for the graph that it does not have
+        self.sizes_drawn = False  # its generator draws sizes: all data sets have those of one call
         _refuse_too_large(self.loaded, device)
         try:
             self.model = self.loaded.model.to(device)
@@ -74,9 +79,8 @@ class Task:
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         if outside_draws.state() != before:
             self._refuse_outside_draws(first, buffers)
-        self.captured: Captured = capture(self.model, args, kwargs, Path(blobs), self.path)
+        self.captured = self._capture(args, kwargs, first, buffers)
         self._restore(buffers)
-        refuse_random(self.captured, self.path)
         self.graph: dict[str, Any] = self.captured.graph
         self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]
         flat = [t.detach() for t in self.captured.flat_inputs(args, kwargs)]
@@ -97,8 +101,50 @@ class Task:
             t = self._own[value]
             self._own[value] = t if t.numel() < 1 << 16 else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
 
-    def _first_run(self, call: Any, buffers: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        torch.manual_seed(1)
+    def _capture(self, args: Any, kwargs: Any, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> Captured:
+        """Its graph, or where it has none the module itself."""
+        try:
+            captured = self._graph(args, kwargs)
+            refuse_random(captured, self.path)
+            return captured
+        except PlanishError as refusal:
+            if self.loaded.live or refusal.kind not in opaque.KINDS:
+                raise
+            self._restore(buffers)
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+            captured = opaque.opaque(self.model, args, kwargs, self.path, refusal)
+            module = captured.nodes[0].target
+            assert isinstance(module, Module)
+            self.module = module
+            self._restore(buffers)
+            self.sizes_drawn = module_runs.check(module, self.loaded, (OPEN_SEED, OPEN_SEED + 1), self.device, refusal)
+            self._refuse_random_module(first, buffers)
+            self._restore(buffers)
+            return captured
+
+    def _graph(self, args: Any, kwargs: Any) -> Captured:
+        """Python that looks at values in a loop is followed for hours: it has CAPTURE_PATIENCE."""
+        try:
+            with time_limit(None if self.loaded.live else CAPTURE_PATIENCE):
+                return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+        except TimeIsOverError:
+            pass
+        if module_runs.looks_at_values(lambda: self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), {})):
+            message = f"was not captured within {CAPTURE_PATIENCE:g} s: its Python looks at values of tensors, one after the other"
+            raise task_error("not_exportable", self.path, message, "work on whole tensors, with masks in place of sizes")
+        return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+
+    def _refuse_random_module(self, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
+        """What the module draws of torch's generator must not change what it gives."""
+        for seed in (2, 3):
+            again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers, seed)
+            drew = not torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(seed).get_state())
+            same = torch.equal if drew else agreement.agree
+            if len(again) != len(first) or not all(same(a, b) for a, b in zip(again, first, strict=True)):
+                raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", _RANDOM_HINT)
+
+    def _first_run(self, call: Any, buffers: dict[str, torch.Tensor], seed: int = 1) -> list[torch.Tensor]:
+        torch.manual_seed(seed)
         found = [t.detach() for t in _tensors(check_forward(self.path, self.model, call))]
         self._restore(buffers)
         return found
@@ -113,7 +159,7 @@ class Task:
     def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, buffer in self.model.named_buffers(remove_duplicate=False):
-                if not torch.equal(buffer, buffers[name]):
+                if name in buffers and not torch.equal(buffer, buffers[name]):
                     buffer.copy_(buffers[name])
 
     def _check_runs(self, first: list[torch.Tensor]) -> None:
@@ -163,7 +209,7 @@ class Task:
         call = self.loaded.make_inputs(OPEN_SEED, self.device)
         try:
             return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
-        except agreement.Undecided:
+        except Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 
     def results_of_model(self, inputs: Mapping[int, torch.Tensor]) -> list[torch.Tensor] | None:
@@ -243,7 +289,7 @@ class Task:
         found: dict[int, torch.Tensor] = {}
         theirs: dict[int, torch.Tensor] = {}
         if regime == "task" or self._generated:
-            args, kwargs = self.loaded.make_inputs(seed, self.device)
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED if self.sizes_drawn else seed, self.device)
             theirs = dict(zip(self.inputs, self.captured.flat_inputs(args, kwargs), strict=True))
         own = own_parameters is not False or (regime == "task" and seed == self.first_seed)
         varied: dict[int, torch.Tensor] = {}
@@ -260,6 +306,8 @@ class Task:
                 like = theirs[value].detach() if value in theirs else self._own[value]
                 if regime == "labels" and value in self.labels:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                elif regime == "task" and self.sizes_drawn:
+                    found[value] = regimes.redraw_parameter(like, known, generator)
                 else:
                     found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
             elif kind == "const" or own:
@@ -273,7 +321,7 @@ def refuse_random(captured: Captured, path: Path) -> None:
     """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
-        if name in _UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
+        if name in UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
             raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
                              "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
         tags = getattr(node.target, "tags", ())

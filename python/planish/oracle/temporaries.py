@@ -10,7 +10,10 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from planish.capture.opaque import Module
+
 _KNOWN = "planish_temporaries"
+_OF_MODULE = 4  # times the largest of what a module without a graph takes and gives: nobody can tell what it makes in between
 _MOST_STEPS = 64  # of a composed operation that are followed
 
 
@@ -53,6 +56,8 @@ def temporaries(node: torch.fx.Node, largest: int, results: int, operand: Callab
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return largest
+    if isinstance(node.target, Module):
+        return _OF_MODULE * largest
     if (largest, results) not in node.meta.setdefault(_KNOWN, {}):
         # A loss makes those of all elements, and its result as large before it shrinks it. Of others it is not known.
         found = 2 * largest if any(argument.name == "reduction" for argument in schema.arguments) else largest

@@ -5,7 +5,8 @@ import torch
 from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle import agreement
-from planish.oracle.agreement import Undecided, in_double
+from planish.oracle.agreement import in_double
+from planish.oracle.promoted import Undecided
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 

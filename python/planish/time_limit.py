@@ -1,4 +1,4 @@
-"""A limit for code that nobody can ask to stop: torch.compile's modes take seconds or many minutes."""
+"""A limit for code that nobody can ask to stop: torch.compile's modes, and loops of a task's own, take seconds or many minutes."""
 
 from __future__ import annotations
 
