@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from planish.capture.task import answer_of
 from planish.oracle import flags, gate
 from planish.oracle.gate import Accuracy
 from planish.oracle.interpret import Double, Interpreter, op_name, promote, promote_dtype
@@ -70,7 +71,7 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
         model._apply(promote)
         args, kwargs = pytree.tree_map(lambda x: promote(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
         with Double().begin(), _Promoting():
-            result = model(*args, **kwargs)
+            result = answer_of(model, args, kwargs)
     except (Undecided, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:

@@ -25,12 +25,14 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred")
+PARTS = ("names", "reach", "signature", "context", "trees", "holders", "archive", "parts", "deferred")
 
 if TYPE_CHECKING:
-    from planish.ship import archive, context, deferred, parts, reach, signature, trees
+    from planish.ship import archive, context, deferred, holders, parts, reach, signature, trees
 else:
-    _, reach, signature, context, trees, archive, parts, deferred = (importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS)
+    _, reach, signature, context, trees, holders, archive, parts, deferred = (
+        importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
+    )
 
 Tensor = torch.Tensor
 FALLBACK = context.FALLBACK
@@ -222,9 +224,11 @@ class Attachment:
 
     def _read_trees(self) -> None:
         manifest = self.shipped.manifest
-        name_types()
-        self._in_spec = pytree.treespec_loads(manifest["input_tree"])
-        self._out_spec = pytree.treespec_loads(manifest["output_tree"])
+        self._in_spec = holders.loads(manifest["input_tree"])
+        self._out_spec = holders.loads(manifest["output_tree"])
+        # Where objects hold tensors: what takes a call apart, and what puts its result together.
+        self._read = holders.reader(self._in_spec) if holders.has_objects(self._in_spec) else None
+        self._build = holders.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
         positional = trees.children(args_spec)
@@ -412,8 +416,12 @@ class Attachment:
             result = self._deferred(module, args, kwargs)
             if result is not _NOT_DEFERRED:
                 return result
-        if self._plain_positional:
-            leaves: Any = args
+        if self._read is not None:
+            leaves: Any = self._read(args, kwargs)
+            if isinstance(leaves, str):
+                return self._refuse(leaves)
+        elif self._plain_positional:
+            leaves = args
         else:
             if kwargs:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
@@ -504,6 +512,8 @@ class Attachment:
         self._ran += 1
         if asked is not None:
             self._learn(bound, *asked)
+        if self._build is not None:
+            return self._build(outs, args, kwargs)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
     def _argument(self, module: nn.Module, leaf: int) -> str:
