@@ -86,7 +86,7 @@ def _attributes(value: Any) -> dict[str, Any] | None:
         found = {}
         if not any("__slots__" in vars(base) for base in type(value).__mro__):
             return None
-    slots = [m for base in type(value).__mro__ for m in vars(base).values() if isinstance(m, types.MemberDescriptorType)]
+    slots = _slots(type(value))
     if not slots:
         return found if isinstance(found, dict) else None
     filled = {}
@@ -96,6 +96,11 @@ def _attributes(value: Any) -> dict[str, Any] | None:
         except AttributeError:
             continue
     return {**found, **filled}
+
+
+@functools.cache
+def _slots(cls: type) -> list[types.MemberDescriptorType]:
+    return [m for base in cls.__mro__ for m in vars(base).values() if isinstance(m, types.MemberDescriptorType)]
 
 
 def _keeps_all(value: Any, node: Any) -> bool:
@@ -624,7 +629,7 @@ def reader(spec: Any) -> Callable[[Any, Any], Any]:
         elif _is_ours(one):
             miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
             inside, plain = _read(one.context)
-            held = new(f"attributes({place})")
+            held = new(f"attributes({place})" if _slots(one.type) else f"{place}.__dict__")
             miss(f"len({held}) != {len(inside) + len(plain)}", path, place, f"a {one.type.__name__} with {len(inside) + len(plain)} attributes")
             for name, value in plain:
                 here, known = (*path, ("attribute", name)), decode(value)
