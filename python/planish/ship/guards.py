@@ -418,8 +418,9 @@ class Attachment:
                 return result
         if self._read is not None:
             leaves: Any = self._read(args, kwargs)
-            if isinstance(leaves, str):
-                return self._refuse(leaves)
+            if isinstance(leaves, holders.Miss):
+                miss = leaves
+                return self._refuse(miss.what, lambda: miss.sentence)
         elif self._plain_positional:
             leaves = args
         else:

@@ -594,10 +594,25 @@ def _is_ours(spec: Any) -> bool:
     return spec.type in (Returned, Answer) or (isinstance(spec.context, str) and spec.context.startswith('{"inside": '))
 
 
+class Miss:
+    """How a call is another than a program was made for: what differs, and the same in a sentence."""
+
+    def __init__(self, path: Path, given: Any, wanted: Any) -> None:
+        self.what = f"{said(path) if len(path) > 1 else 'the call'} is not {_short(wanted)}"
+        self.sentence = f"{said(path) if len(path) > 1 else 'the call'} is {_short(given)}, the program was made for {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    text = f"a {type(value).__name__}" if is_holder(value) else value if isinstance(value, str) and value.startswith("a ") else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def reader(spec: Any) -> Callable[[Any, Any], Any]:
-    """What takes a call apart: a function of the arguments and keyword arguments that gives the leaves in their order, or a sentence (text) that says
-    how the call is another. It is written as code: a cache has some hundred attributes, each of which is compared."""
-    names_in: dict[str, Any] = {"encode": encode, "attributes": _attributes, "why": _why, "nodes": pytree.SUPPORTED_NODES, "dumps": json.dumps}
+    """What takes a call apart: a function of the arguments and keyword arguments that gives the leaves in their order, or a Miss that says how the call
+    is another. It is written as code: a cache has some hundred attributes, each of which is compared."""
+    names_in: dict[str, Any] = {"encode": encode, "attributes": _attributes, "why": Miss, "nodes": pytree.SUPPORTED_NODES, "dumps": json.dumps}
     lines = ["def read(args, kwargs):", " leaves = []", " v0 = (args, kwargs)"]
     count = [0]
 
@@ -671,16 +686,6 @@ def _same_plain(value: Any, known: Any) -> bool:
         return bool(encode(value) == known)
     except Unheld:
         return False
-
-
-def _why(path: Path, given: Any, wanted: Any) -> str:
-    def short(value: Any) -> str:
-        if isinstance(value, torch.Tensor):
-            return f"a tensor of shape {list(value.shape)}"
-        text = value if isinstance(value, str) and value.startswith("a ") else repr(value) if not is_holder(value) else f"a {type(value).__name__}"
-        return text if len(text) <= 60 else text[:57] + "..."
-
-    return f"{said(path) if len(path) > 1 else 'the call'} is {short(given)}, the program was made for {short(wanted)}"
 
 
 def builder(spec: Any) -> Callable[[Any, Any, Any], Any]:
