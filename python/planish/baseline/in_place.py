@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from planish.ship.holders import Watch
+from planish.ship.watch import Watch
 
 Leaves = list[torch.Tensor]
 

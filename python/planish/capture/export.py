@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 import functools
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 
 @contextmanager
 def _answering(model: torch.nn.Module) -> Iterator[None]:
-    """While this holds, calls of the model return what they do to the objects that they are given as well (holders.Watch)."""
+    """While this holds, calls of the model return what they do to the objects that they are given as well (watch.Watch)."""
     own = vars(model).get("forward")
     forward = model.forward
 

@@ -25,6 +25,7 @@ from planish.capture.hidden_state import changes_refused
 from planish.capture.source import line_of_error
 from planish.errors import PlanishError, task_error
 from planish.ship import holders
+from planish.ship.watch import Watch
 from planish.wire import report_stage
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -133,7 +134,7 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     report_stage("running its forward")
     try:
         with torch.no_grad(), changes_refused(model, path):
-            watch = holders.Watch(*call)
+            watch = Watch(*call)
             result = model(*call[0], **call[1])
         with taken_apart(path, "a result"):
             result = watch.answer(result)
@@ -168,7 +169,7 @@ def taken_apart(path: Path, what: str) -> Iterator[None]:
 
 def answer_of(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call returns, and what it does to the objects that it is given, as the graph has it. Raises holders.Unheld and what the model raises."""
-    watch = holders.Watch(args, kwargs)
+    watch = Watch(args, kwargs)
     return watch.answer(model(*args, **kwargs))
 
 

@@ -29,6 +29,7 @@ from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
 from planish.ship import holders
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
+from planish.ship.watch import Watch
 
 
 def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -195,7 +196,7 @@ class ModuleHandle(Handle):
             user += out["kind"] in ("user", "scalar")
         self.user_outputs = user
         call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)
-        call.watch = holders.Watch(call.args, call.kwargs)
+        call.watch = Watch(call.args, call.kwargs)
         return call
 
     def _owner(self, name: str) -> tuple[dict[str, Any] | None, str]:

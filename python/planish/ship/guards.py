@@ -25,12 +25,12 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "reach", "signature", "context", "trees", "holders", "archive", "parts", "deferred")
+PARTS = ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
 
 if TYPE_CHECKING:
-    from planish.ship import archive, context, deferred, holders, parts, reach, signature, trees
+    from planish.ship import apart, archive, context, deferred, holders, parts, reach, signature, trees
 else:
-    _, reach, signature, context, trees, holders, archive, parts, deferred = (
+    _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
         importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
     )
 
@@ -227,8 +227,8 @@ class Attachment:
         self._in_spec = holders.loads(manifest["input_tree"])
         self._out_spec = holders.loads(manifest["output_tree"])
         # Where objects hold tensors: what takes a call apart, and what puts its result together.
-        self._read = holders.reader(self._in_spec) if holders.has_objects(self._in_spec) else None
-        self._build = holders.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
+        self._read = apart.reader(self._in_spec) if holders.has_objects(self._in_spec) else None
+        self._build = apart.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
         positional = trees.children(args_spec)
@@ -418,7 +418,7 @@ class Attachment:
                 return result
         if self._read is not None:
             leaves: Any = self._read(args, kwargs)
-            if isinstance(leaves, holders.Miss):
+            if isinstance(leaves, apart.Miss):
                 miss = leaves
                 return self._refuse(miss.what, lambda: miss.sentence)
         elif self._plain_positional:

@@ -31,8 +31,6 @@ else:
     names, trees = (importlib.import_module(__name__.removesuffix("holders") + part) for part in ("names", "trees"))
 
 _PREFIX = "planish:"
-_CONTAINERS = (list, dict)
-_MISSING = object()
 Path = tuple[tuple[str, Any], ...]  # of steps from the pair of arguments and keyword arguments: ("item", key) or ("attribute", name)
 
 
@@ -75,10 +73,10 @@ def _is_object(value: Any) -> bool:
         return False
     if isinstance(value, dict | list | tuple | set | frozenset | types.FunctionType | types.MethodType | functools.partial):
         return False
-    return names.whose_class(cls) in ("own", "installed") and _attributes(value) is not None
+    return names.whose_class(cls) in ("own", "installed") and attributes_of(value) is not None
 
 
-def _attributes(value: Any) -> dict[str, Any] | None:
+def attributes_of(value: Any) -> dict[str, Any] | None:
     """All attributes of an object, as they are now; None where some are kept by compiled code."""
     try:
         found = object.__getattribute__(value, "__dict__")
@@ -86,11 +84,11 @@ def _attributes(value: Any) -> dict[str, Any] | None:
         found = {}
         if not any("__slots__" in vars(base) for base in type(value).__mro__):
             return None
-    slots = _slots(type(value))
-    if not slots:
+    members = slots(type(value))
+    if not members:
         return found if isinstance(found, dict) else None
     filled = {}
-    for member in slots:
+    for member in members:
         try:
             filled[member.__name__] = member.__get__(value, type(value))
         except AttributeError:
@@ -98,8 +96,8 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     return {**found, **filled}
 
 
-@functools.cache
-def _slots(cls: type) -> list[types.MemberDescriptorType]:
+@functools.lru_cache(1024)
+def slots(cls: Any) -> list[types.MemberDescriptorType]:
     return [m for base in cls.__mro__ for m in vars(base).values() if isinstance(m, types.MemberDescriptorType)]
 
 
@@ -140,7 +138,7 @@ def _leaves_and_context(value: Any) -> tuple[list[Any], list[str]]:
 
 def flatten(value: Any) -> tuple[list[Any], str]:
     """The children of an object and its context. Raises Unheld for attributes that are neither."""
-    attributes = _attributes(value) or {}
+    attributes = attributes_of(value) or {}
     inside, plain = [], {}
     for name in sorted(attributes):
         try:
@@ -168,15 +166,15 @@ def _unflatten_as(cls: type) -> Callable[[Any, str], Any]:
 
 def made(cls: type, children: Any, context: str) -> Any:
     """An object with these attributes, which no constructor saw."""
-    inside, plain = _read(context)
-    value = object.__new__(cls)
+    inside, plain = read_context(context)
+    value: Any = object.__new__(cls)
     for name, attribute in (*zip(inside, children, strict=True), *((n, decode(v)) for n, v in plain)):
         object.__setattr__(value, name, attribute)
     return value
 
 
 @functools.lru_cache(4096)
-def _read(context: str) -> tuple[list[str], list[tuple[str, Any]]]:
+def read_context(context: str) -> tuple[list[str], list[tuple[str, Any]]]:
     found = json.loads(context)
     return found["inside"], list(found["plain"].items())
 
@@ -432,139 +430,16 @@ pytree.SUPPORTED_NODES[Answer] = pytree.NodeDef(
 )
 
 
-# ---- what a call does to what it is given ----
+def has_objects(spec: Any) -> bool:
+    """Whether a form that loads() read has anything of this file's in it."""
+    return is_object(spec) or any(map(has_objects, trees.children(spec)))
 
 
-class Watch:
-    """The objects among a call's arguments, as they are before it."""
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._objects: dict[int, tuple[Path, Any, dict[str, Any]]] = {}
-        self._contents: dict[int, tuple[Path, Any, Any]] = {}
-        self._tensors: dict[int, tuple[Path, torch.Tensor]] = {}  # held by objects
-        for key, value in enumerate(args):
-            self._look(value, (("item", 0), ("item", key)), False)
-        for name, value in kwargs.items():
-            self._look(value, (("item", 1), ("item", name)), False)
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to watch."""
-        return bool(self._objects)
-
-    def _look(self, value: Any, path: Path, held: bool) -> None:
-        if isinstance(value, torch.Tensor):
-            if held:
-                self._tensors.setdefault(id(value), (path, value))
-        elif id(value) in self._objects or id(value) in self._contents:
-            return
-        elif is_holder(value):
-            attributes = dict(_attributes(value) or {})
-            self._objects[id(value)] = path, value, attributes
-            for name, attribute in attributes.items():
-                self._look(attribute, (*path, ("attribute", name)), True)
-        elif isinstance(value, list | tuple | dict):
-            if held and type(value) in _CONTAINERS:
-                self._contents[id(value)] = path, value, value.copy()
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                self._look(item, (*path, ("item", key)), held)
-
-    def restore(self) -> None:
-        """Attributes, lists and dictionaries as they were before."""
-        for _, value, attributes in self._objects.values():
-            now = _attributes(value) or {}
-            for name in now.keys() - attributes.keys():
-                object.__delattr__(value, name)
-            for name, attribute in attributes.items():
-                if now.get(name, _MISSING) is not attribute:
-                    object.__setattr__(value, name, attribute)
-        for _, value, contents in self._contents.values():
-            if not _same_contents(value, contents):
-                _fill(value, contents)
-
-    def answer(self, result: Any) -> Any:
-        """The result with all that the call did to the objects; the result alone where that is nothing and none is in it. Raises Unheld for what
-        cannot be done again."""
-        if not self or isinstance(result, Answer):
-            return result
-        changes = list(self._changes())
-        given = self._given(result)
-        if not changes:
-            return given
-        plain = [_encoded(value) for *_, value in changes]
-        places = json.dumps([[_as_json(path), name, known] for (path, name, _), known in zip(changes, plain, strict=True)])
-        return Answer([given, *(self._given(value) for (*_, value), known in zip(changes, plain, strict=True) if known is None)], places)
-
-    def _changes(self) -> Iterator[tuple[Path, str | None, Any]]:
-        for path, value, attributes in self._objects.values():
-            now = _attributes(value) or {}
-            if gone := attributes.keys() - now.keys():
-                raise Unheld(f"forward deletes the attribute '{min(gone)}' of {said(path)}")
-            for name, attribute in now.items():
-                if not _unchanged(attributes.get(name, _MISSING), attribute):
-                    yield path, name, attribute
-        for path, value, contents in self._contents.values():
-            if not _same_contents(value, contents):
-                yield path, None, value.copy()
-
-    def _given(self, value: Any) -> Any:
-        """The value with marks in place of what is the caller's own."""
-        known = self._objects.get(id(value)) or self._contents.get(id(value)) or self._tensors.get(id(value))
-        if known is not None:
-            return Returned(json.dumps(_as_json(known[0])))
-        if not self._inside(value):
-            return value
-        node = pytree.SUPPORTED_NODES.get(type(value))
-        if node is not None and node.flatten_fn is flatten or is_holder(value):
-            children, context = flatten(value)
-            return made(type(value), [self._given(child) for child in children], context)
-        if pytree._is_namedtuple_instance(value):
-            return type(value)(*map(self._given, value))
-        if node is None:
-            return value
-        children, context = node.flatten_fn(value)
-        return node.unflatten_fn([self._given(child) for child in children], context)
-
-    def _inside(self, value: Any) -> bool:
-        """Whether something of the caller's is in it."""
-        if id(value) in self._objects or id(value) in self._contents or id(value) in self._tensors:
-            return True
-        if isinstance(value, torch.Tensor):
-            return False
-        node = pytree.SUPPORTED_NODES.get(type(value))
-        if node is None and (pytree._is_namedtuple_instance(value) or is_holder(value)):
-            return any(map(self._inside, value if isinstance(value, tuple) else flatten(value)[0]))
-        return node is not None and any(map(self._inside, node.flatten_fn(value)[0]))
+def is_object(spec: Any) -> bool:
+    return spec.type in (Returned, Answer) or (isinstance(spec.context, str) and spec.context.startswith('{"inside": '))
 
 
-def _encoded(value: Any) -> list[Any] | None:
-    """The value in a list, as JSON holds it; None where tensors or objects are in it."""
-    try:
-        return [encode(value)]
-    except Unheld:
-        return None
-
-
-def _unchanged(then: Any, now: Any) -> bool:
-    return now is then or (type(now) is type(then) and isinstance(now, bool | int | float | str | torch.dtype | torch.device) and now == then)
-
-
-def _same_contents(value: Any, then: Any) -> bool:
-    if len(value) != len(then):
-        return False
-    if isinstance(value, dict):
-        return list(value) == list(then) and all(_unchanged(then[k], value[k]) for k in value)
-    return all(map(_unchanged, then, value))
-
-
-def _fill(target: Any, contents: Any) -> None:
-    target.clear()
-    target.update(contents) if isinstance(target, dict) else target.extend(contents)
-
-
-def _as_json(path: Path) -> list[list[Any]]:
-    if not all(isinstance(key, str | int) for _, key in path):
-        raise Unheld(f"{said(path)} lies under a key that is neither text nor a whole number")
-    return [list(step) for step in path]
+# ---- places in a call ----
 
 
 def at(path: Any, args: Any, kwargs: Any) -> Any:
@@ -580,139 +455,3 @@ def said(path: Any) -> str:
     (_, side), *rest = path
     text = "".join(f".{key}" if kind == "attribute" else f"[{key!r}]" for kind, key in rest[1:])
     return f"'{rest[0][1]}{text}'" if side == 1 else f"'argument {rest[0][1]}{text}'" if rest else "the call"
-
-
-# ---- a program's calls ----
-
-
-def has_objects(spec: Any) -> bool:
-    """Whether a form that loads() read has anything of this file's in it."""
-    return _is_ours(spec) or any(map(has_objects, trees.children(spec)))
-
-
-def _is_ours(spec: Any) -> bool:
-    return spec.type in (Returned, Answer) or (isinstance(spec.context, str) and spec.context.startswith('{"inside": '))
-
-
-class Miss:
-    """How a call is another than a program was made for: what differs, and the same in a sentence."""
-
-    def __init__(self, path: Path, given: Any, wanted: Any) -> None:
-        self.what = f"{said(path) if len(path) > 1 else 'the call'} is not {_short(wanted)}"
-        self.sentence = f"{said(path) if len(path) > 1 else 'the call'} is {_short(given)}, the program was made for {_short(wanted)}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {list(value.shape)}"
-    text = f"a {type(value).__name__}" if is_holder(value) else value if isinstance(value, str) and value.startswith("a ") else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def reader(spec: Any) -> Callable[[Any, Any], Any]:
-    """What takes a call apart: a function of the arguments and keyword arguments that gives the leaves in their order, or a Miss that says how the call
-    is another. It is written as code: a cache has some hundred attributes, each of which is compared."""
-    names_in: dict[str, Any] = {"encode": encode, "attributes": _attributes, "why": Miss, "nodes": pytree.SUPPORTED_NODES, "dumps": json.dumps}
-    lines = ["def read(args, kwargs):", " leaves = []", " v0 = (args, kwargs)"]
-    count = [0]
-
-    def constant(value: Any) -> str:
-        names_in[f"c{len(names_in)}"] = value
-        return f"c{len(names_in) - 1}"
-
-    def new(source: str) -> str:
-        count[0] += 1
-        lines.append(f" v{count[0]} = {source}")
-        return f"v{count[0]}"
-
-    def miss(condition: str, path: Path, given: str, wanted: Any) -> None:
-        lines.append(f" if {condition}: return why({constant(path)}, {given}, {constant(wanted)})")
-
-    def walk(one: Any, place: str, path: Path) -> None:
-        children = trees.children(one)
-        if one.type is None:
-            lines.append(f" leaves.append({place})")
-        elif one.type in (tuple, list):
-            miss(f"type({place}) is not {constant(one.type)} or len({place}) != {len(children)}", path, place, f"a {one.type.__name__} of {len(children)}")
-            for k, child in enumerate(children):
-                walk(child, new(f"{place}[{k}]") if children else place, (*path, ("item", k)))
-        elif one.type is dict:
-            keys = constant(dict.fromkeys(one.context).keys())
-            miss(f"type({place}) is not dict or {place}.keys() != {keys}", path, place, f"a dict with {', '.join(map(str, one.context))}")
-            for key, child in zip(one.context, children, strict=True):
-                walk(child, new(f"{place}[{constant(key)}]"), (*path, ("item", key)))
-        elif _is_ours(one):
-            miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
-            inside, plain = _read(one.context)
-            held = new(f"attributes({place})" if _slots(one.type) else f"{place}.__dict__")
-            miss(f"len({held}) != {len(inside) + len(plain)}", path, place, f"a {one.type.__name__} with {len(inside) + len(plain)} attributes")
-            for name, value in plain:
-                here, known = (*path, ("attribute", name)), decode(value)
-                got = new(f"{held}.get({name!r})")
-                if isinstance(known, str | int | float) and not isinstance(known, bool | enum.Enum):
-                    miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
-                elif known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
-                    miss(f"{got} is not {constant(known)}", here, got, known)
-                elif isinstance(known, torch.device):
-                    miss(f"{got} != {constant(known)}", here, got, known)
-                else:
-                    miss(f"not same({got}, {constant(value)})", here, got, known)
-                if known is None:
-                    miss(f"{name!r} not in {held}", here, got, known)
-            for name, child in zip(inside, children, strict=True):
-                miss(f"{name!r} not in {held}", (*path, ("attribute", name)), place, "there")
-                walk(child, new(f"{held}[{name!r}]"), (*path, ("attribute", name)))
-        elif isinstance(one.context, type) and issubclass(one.context, tuple):
-            miss(f"type({place}) is not {constant(one.context)}", path, place, f"a {one.context.__name__}")
-            for k, child in enumerate(children):
-                walk(child, new(f"{place}[{k}]"), (*path, ("item", k)))
-        else:
-            miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
-            apart = new(f"nodes[{constant(one.type)}].flatten_fn({place})")
-            miss(f"{apart}[1] != {constant(one.context)} or len({apart}[0]) != {len(children)}", path, place, "with other contents")
-            for k, child in enumerate(children):
-                walk(child, new(f"{apart}[0][{k}]"), (*path, ("item", k)))
-
-    names_in["same"] = _same_plain
-    walk(spec, "v0", ())
-    lines.append(" return leaves")
-    exec(compile("\n".join(lines), "<arguments>", "exec"), names_in)
-    found: Callable[[Any, Any], Any] = names_in["read"]
-    return found
-
-
-def _same_plain(value: Any, known: Any) -> bool:
-    try:
-        return bool(encode(value) == known)
-    except Unheld:
-        return False
-
-
-def builder(spec: Any) -> Callable[[Any, Any, Any], Any]:
-    """What puts a result together: a function of its leaves and the call's arguments and keyword arguments. What the call set anew in the caller's
-    objects is set then; what it returns of theirs is theirs."""
-
-    def build(one: Any, leaves: Iterator[Any], args: Any, kwargs: Any) -> Any:
-        if one.type is None:
-            return next(leaves)
-        if one.type is Returned:
-            return at(json.loads(one.context), args, kwargs)
-        children = [build(child, leaves, args, kwargs) for child in trees.children(one)]
-        if one.type is Answer:
-            # Found before anything is set: a path may lead through what is.
-            targets = [(at(path, args, kwargs), name, known) for path, name, known in json.loads(one.context)]
-            new = iter(children[1:])
-            for target, name, known in targets:
-                value = next(new) if known is None else decode(known[0])
-                if name is None:
-                    _fill(target, value)
-                else:
-                    object.__setattr__(target, name, value)
-            return children[0]
-        if _is_ours(one):
-            return made(one.type, children, one.context)
-        if isinstance(one.context, type) and issubclass(one.context, tuple):
-            return one.context(*children)
-        return pytree.SUPPORTED_NODES[one.type].unflatten_fn(children, one.context)
-
-    return lambda leaves, args, kwargs: build(spec, iter(leaves), args, kwargs)
