@@ -84,7 +84,8 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
         found = {}
         if not any("__slots__" in vars(base) for base in type(value).__mro__):
             return None
-    members = slots(type(value))
+    cls: Any = type(value)
+    members = slots(cls)
     if not members:
         return found if isinstance(found, dict) else None
     filled = {}
@@ -96,7 +97,7 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
     return {**found, **filled}
 
 
-@functools.lru_cache(1024)
+@functools.cache
 def slots(cls: Any) -> list[types.MemberDescriptorType]:
     return [m for base in cls.__mro__ for m in vars(base).values() if isinstance(m, types.MemberDescriptorType)]
 
@@ -379,8 +380,8 @@ def _type_names(document: Any) -> set[str]:
         if isinstance(one, dict):
             if str(one.get("type")).startswith(_PREFIX):
                 found.add(one["type"])
-            elif str(one.get("context")).startswith(f'"{_PREFIX}'):  # a named tuple's
-                found.add(json.loads(one["context"]))
+            elif str(one.get("context")).startswith(_PREFIX):  # a named tuple's
+                found.add(one["context"])
         todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
     return found
 
