@@ -182,9 +182,13 @@ def read_context(context: str) -> tuple[list[str], list[tuple[str, Any]]]:
 
 def _holds(value: Any) -> bool:
     """Whether there are tensors or objects in it, or it is one."""
-    if isinstance(value, torch.Tensor) or type(value) in pytree.SUPPORTED_NODES or pytree._is_namedtuple_instance(value):
+    if isinstance(value, torch.Tensor) or type(value) in pytree.SUPPORTED_NODES or is_named_tuple(value):
         return True
     return is_holder(value)
+
+
+def is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and isinstance(getattr(type(value), "_fields", None), tuple)
 
 
 def encode(value: Any) -> Any:

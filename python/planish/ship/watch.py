@@ -104,7 +104,7 @@ class Watch:
         if (node is not None and node.flatten_fn is holders.flatten) or holders.is_holder(value):
             children, context = holders.flatten(value)
             return holders.made(type(value), [self._given(child) for child in children], context)
-        if pytree._is_namedtuple_instance(value):
+        if holders.is_named_tuple(value):
             return type(value)(*map(self._given, value))
         if node is None:
             return value
@@ -118,7 +118,7 @@ class Watch:
         if isinstance(value, torch.Tensor):
             return False
         node = pytree.SUPPORTED_NODES.get(type(value))
-        if node is None and (pytree._is_namedtuple_instance(value) or holders.is_holder(value)):
+        if node is None and (holders.is_named_tuple(value) or holders.is_holder(value)):
             return any(map(self._inside, value if isinstance(value, tuple) else holders.flatten(value)[0]))
         return node is not None and any(map(self._inside, node.flatten_fn(value)[0]))
 
