@@ -91,8 +91,8 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x: x.to(torch.float8_e4m3fn), (X,), Refused("unsupported_op", "float8_e4m3fn", "", "cast inside")),
     (draws, (X,), Refused("random_ops", "uses multinomial ", "return torch.multinomial(x.softmax(-1), 1)", "pass random tensors")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
-    (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "the attribute 'x' of a Opaque", "plain objects")),
-    (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "the attribute 'x' of a Opaque", "plain objects")),
+    (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
+    (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: x * 2j, (torch.complex(X, X),), Refused("not_exportable", "uses mul ", "x * 2j", "a real number")),
     (attends, HEADS, Refused("unsupported_op", "uses flex_attention ", "return flex_attention(q, k, v)", "scaled_dot_product_attention")),
 ]

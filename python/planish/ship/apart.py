@@ -35,14 +35,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def reader(spec: Any) -> Callable[[Any, Any], Any]:
+def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
     """What takes a call apart: a function of the arguments and keyword arguments that gives the leaves in their order, or a Miss that says how the call
-    is another. It is written as code: a cache has some hundred attributes, each of which is compared."""
-    names_in: dict[str, Any] = {
-        "attributes": holders.attributes_of,
-        "why": Miss,
-        "nodes": pytree.SUPPORTED_NODES,
-    }
+    is another. It is written as code: a cache has some hundred attributes, each of which is compared. `apart`: no object may be there twice."""
+    names_in: dict[str, Any] = {"attributes": holders.attributes_of, "why": Miss, "nodes": pytree.SUPPORTED_NODES, "same": _same_plain}
+    objects: list[str] = []
     lines = ["def read(args, kwargs):", " leaves = []", " v0 = (args, kwargs)"]
     count = [0]
 
@@ -73,13 +70,14 @@ def reader(spec: Any) -> Callable[[Any, Any], Any]:
                 walk(child, new(f"{place}[{constant(key)}]"), (*path, ("item", key)))
         elif holders.is_object(one):
             miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
+            objects.append(place)
             inside, plain = holders.read_context(one.context)
             held = new(f"attributes({place})" if holders.slots(one.type) else f"{place}.__dict__")
             miss(f"len({held}) != {len(inside) + len(plain)}", path, place, f"a {one.type.__name__} with {len(inside) + len(plain)} attributes")
             for name, value in plain:
                 here, known = (*path, ("attribute", name)), holders.decode(value)
                 got = new(f"{held}.get({name!r})")
-                if isinstance(known, str | int | float) and not isinstance(known, bool | enum.Enum):
+                if isinstance(known, str | int) and not isinstance(known, bool | enum.Enum):
                     miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
                 elif known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
                     miss(f"{got} is not {constant(known)}", here, got, known)
@@ -98,13 +96,15 @@ def reader(spec: Any) -> Callable[[Any, Any], Any]:
                 walk(child, new(f"{place}[{k}]"), (*path, ("item", k)))
         else:
             miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
-            apart = new(f"nodes[{constant(one.type)}].flatten_fn({place})")
-            miss(f"{apart}[1] != {constant(one.context)} or len({apart}[0]) != {len(children)}", path, place, "with other contents")
+            parts = new(f"nodes[{constant(one.type)}].flatten_fn({place})")
+            miss(f"{parts}[1] != {constant(one.context)} or len({parts}[0]) != {len(children)}", path, place, "a nesting with other contents")
             for k, child in enumerate(children):
-                walk(child, new(f"{apart}[0][{k}]"), (*path, ("item", k)))
+                walk(child, new(f"{parts}[0][{k}]"), (*path, ("item", k)))
 
-    names_in["same"] = _same_plain
     walk(spec, "v0", ())
+    if apart and len(objects) > 1:
+        twice = f"len({{{', '.join(f'id({place})' for place in objects)}}}) != {len(objects)}"
+        miss(twice, (), constant("a call with one object in two places"), "a call with each in one")
     lines.append(" return leaves")
     exec(compile("\n".join(lines), "<arguments>", "exec"), names_in)
     found: Callable[[Any, Any], Any] = names_in["read"]

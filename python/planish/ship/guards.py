@@ -227,7 +227,7 @@ class Attachment:
         self._in_spec = holders.loads(manifest["input_tree"])
         self._out_spec = holders.loads(manifest["output_tree"])
         # Where objects hold tensors: what takes a call apart, and what puts its result together.
-        self._read = apart.reader(self._in_spec) if holders.has_objects(self._in_spec) else None
+        self._read = apart.reader(self._in_spec, self._out_spec.type is holders.Answer) if holders.has_objects(self._in_spec) else None
         self._build = apart.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
@@ -554,7 +554,7 @@ class Attachment:
     def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs where only parameters require gradients, FALLBACK (counted) where the program refuses such a call, and
         _NOT_DEFERRED where it is none."""
-        if kwargs or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
+        if kwargs or self._build is not None or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
             return _NOT_DEFERRED
         if self._bound is None or self._bound.module() is not module:
             device = None if vars(module).get("_is_replica") else self._first_device(module, args)

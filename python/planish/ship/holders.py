@@ -250,6 +250,8 @@ def _named(name: str) -> Any:
     if name in _classes:
         return _classes[name]
     module, _, path = name.partition(":")
+    if module.startswith("planish_task_") and module not in sys.modules:  # in a shipped folder the task's file is its neighbour
+        module = __name__.removesuffix("holders") + "reference"
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
         for part in path.split("."):
@@ -353,14 +355,14 @@ def _classes_in(value: Any) -> list[type]:
 def dumps(spec: Any) -> str:
     """A tree's form as text. Raises NotImplementedError for types without a name."""
     trees.name_types()
-    with _names_for({*_types_of(spec)}):
+    with _names_for({cls: _PREFIX + (f":{cls.__name__}" if cls in (Returned, Answer) else _name(cls)) for cls in _types_of(spec)}):
         return str(pytree.treespec_dumps(spec))
 
 
 def loads(text: str) -> Any:
     """The form that dumps() wrote. Raises Unheld for classes that are not to be found here, and what torch raises for text that is none."""
     trees.name_types()
-    found = {_class_of(name) for name in _type_names(json.loads(text))}
+    found = {_class_of(name): name for name in _type_names(json.loads(text))}
     with _names_for(found):
         return pytree.treespec_loads(text)
 
@@ -402,20 +404,18 @@ def _types_of(spec: Any) -> Iterator[type]:
 
 
 @contextmanager
-def _names_for(found: set[type]) -> Iterator[None]:
+def _names_for(found: dict[type, str]) -> Iterator[None]:
     """While this holds, torch has names for these classes."""
     kind = type(next(iter(pytree.SUPPORTED_SERIALIZED_TYPES.values())))
     before = {cls: pytree.SUPPORTED_SERIALIZED_TYPES.get(cls) for cls in found}
-    known = {}
-    for cls in found:
-        known[cls] = _PREFIX + (f":{cls.__name__}" if cls in (Returned, Answer) else _name(cls))
-        pytree.SUPPORTED_SERIALIZED_TYPES[cls] = kind(cls, known[cls], _same, _same)
-        pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[known[cls]] = cls
+    for cls, name in found.items():
+        pytree.SUPPORTED_SERIALIZED_TYPES[cls] = kind(cls, name, _same, _same)
+        pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
     try:
         yield
     finally:
         for cls, was in before.items():
-            pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(known[cls], None)
+            pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(found[cls], None)
             if was is None:
                 pytree.SUPPORTED_SERIALIZED_TYPES.pop(cls, None)
             else:
