@@ -125,7 +125,8 @@ def test_the_fast_path_of_a_transformer_encoder_is_named(tool: Tool, tmp_path: P
         patch.setattr("tests.operators.test_named_cases.redraw", lambda x, generator: x.clone())  # a mask that is all padding gives NaN
         found = outcome_of(tool, tmp_path, Encoder(nested=True), *args)
         assert found.kind == "capture_mismatch" and "fast path" in found.message and "enable_nested_tensor=False" in found.hint, found
-        assert outcome_of(tool, tmp_path, Encoder(nested=False), *args).kind == TAKEN
+        found = outcome_of(tool, tmp_path, Encoder(nested=False), *args)
+        assert found.kind == TAKEN, found
 
 
 def nested_conditions(x: torch.Tensor) -> torch.Tensor:
