@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from planish.api import status as status
     from planish.dynamo import backend as backend
     from planish.functions import Function as Function
+    from planish.recording import record as record
     from planish.ship.guards import FallbackWarning as FallbackWarning
 
 __version__ = "0.1.0"
 
 #: Where each public name lives.
 _HOMES = dict.fromkeys(("Optimized", "Settings", "Status", "detach", "load", "optimize", "status"), "planish.api")
-_HOMES |= {"Function": "planish.functions", "FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo"}
+_HOMES |= {"Function": "planish.functions", "FallbackWarning": "planish.ship.guards", "backend": "planish.dynamo", "record": "planish.recording"}
 __all__ = ["PlanishError", *_HOMES]
 
 

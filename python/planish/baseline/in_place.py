@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from planish.ship.watch import Watch
+
 Leaves = list[torch.Tensor]
 
 
@@ -22,13 +24,16 @@ class InPlace:
     def __init__(self) -> None:
         self.places: set[int] = set()
         self._kept: dict[int, Leaves] = {}
+        self._objects: dict[int, Watch] = {}
 
     def watched(self, inputs: Any, call: Callable[[], Any], remade: Callable[[], Any]) -> Any:
         """The result of a call on set 0, whose `inputs` get their contents back (of `remade()`, the same set anew) where it changed some that no call
         changed before."""
         leaves = tensors(inputs)
         before = [t._version for t in leaves]
+        objects = Watch(*inputs)
         result = call()
+        objects.restore()
         changed = {k for k, t in enumerate(leaves) if t._version != before[k]}
         if not changed <= self.places:
             self.places |= changed
@@ -40,6 +45,10 @@ class InPlace:
 
     def restore(self, k: int, inputs: Any) -> None:
         """Before a call on set `k`. The first time its contents are kept: no call has changed them yet."""
+        if k in self._objects:
+            self._objects[k].restore()
+        else:
+            self._objects[k] = Watch(*inputs)
         if not self.places:
             return
         leaves = tensors(inputs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,9 @@ from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import first_line, no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
+from planish.capture.task import answer_of, taken_apart
 from planish.errors import task_error
-from planish.ship.guards import name_types
+from planish.ship import holders
 from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
@@ -85,12 +88,33 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        own_lines_kept(), refusals(path),
+        own_lines_kept(), refusals(path), _answering(model), taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
     refuse_hidden_state(model, program, [str(w.message) for w in said], path)
     return program
+
+
+@contextmanager
+def _answering(model: torch.nn.Module) -> Iterator[None]:
+    """While this holds, calls of the model return what they do to the objects that they are given as well (watch.Watch)."""
+    own = vars(model).get("forward")
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        found = answer_of(forward, args, kwargs)
+        holders.register(found)
+        return found
+
+    vars(model)["forward"] = answer
+    try:
+        yield
+    finally:
+        del vars(model)["forward"]
+        if own is not None:
+            vars(model)["forward"] = own
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
@@ -129,6 +153,11 @@ def _convert(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
+    with taken_apart(path, "an argument"), holders.registered(args, kwargs):
+        return _captured(model, args, kwargs, blobs, path)
+
+
+def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path) -> Captured:
     exported = export_program(model, args, kwargs, path)
     with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
         program = decompose(exported)
@@ -195,9 +224,8 @@ class _Writer:
         }
 
     def _tree(self, spec: Any) -> str:
-        name_types()
         try:
-            return str(pytree.treespec_dumps(spec))
+            return holders.dumps(spec)
         except NotImplementedError as error:
             message = f"arguments or results are nested in a type that has no name in a document: {first_line(error)}"
             hint = "use tuples, lists, dicts, or a dataclass registered with torch.export.register_dataclass"

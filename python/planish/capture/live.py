@@ -21,9 +21,9 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
 from planish.capture.refusals import first_line
-from planish.capture.task import Inputs, LoadedTask, check_forward
+from planish.capture.task import Inputs, LoadedTask, check_forward, taken_apart
 from planish.errors import task_error
-from planish.ship import reach
+from planish.ship import holders, reach
 from planish.ship.guards import configuration, name_types
 
 MODULE = "module.pt"
@@ -36,6 +36,11 @@ def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any
     """Writes the task into `folder` (created) and returns its form: `module`, or `exported` where that was asked for or nothing else is
     possible. Raises PlanishError (not_exportable, inputs_failed)."""
     folder.mkdir(parents=True, exist_ok=True)
+    with taken_apart(Path(name), "an argument"), holders.registered(args, kwargs):
+        return _write(folder, name, module, args, kwargs, exported)
+
+
+def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool) -> str:
     if not by_value.save(pytree.tree_map(lambda x: placed(x, "cpu"), (args, kwargs)), folder / INPUTS):
         raise task_error("inputs_failed", name, "the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
     about: dict[str, Any] = {"name": name, "training": module.training, "modules": configuration(module)}
@@ -89,6 +94,7 @@ def load_live(folder: Path) -> LoadedTask:
 
     model = rebuild()
     examples: Inputs = torch.load(folder / INPUTS, weights_only=False)
+    holders.register(examples)
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         generator = torch.Generator().manual_seed(seed)

@@ -27,10 +27,7 @@ _FIXED_SIZE = {
     "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x)))",
     "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give one_hot and the like their sizes as numbers",
 }
-_CONTAINERS = (
-    "pass and return tensors, numbers, and tuples, lists, dicts or registered dataclasses of them (docs/python.md); a cache of a language model: "
-    "leave it out, with use_cache=False"
-)
+_CONTAINERS = "pass and return tensors, numbers, and tuples, lists, dicts, dataclasses or plain objects of them (docs/python.md)"
 _REWRITE = "rewrite the part that torch.export names"
 #: By higher-order operator: what says the same in operators that a program may hold.
 _IN_ITS_PLACE = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from planish.capture.hidden_state import changes_refused
 from planish.capture.source import line_of_error
 from planish.capture.variation import INIT_SEED, varied
 from planish.errors import PlanishError, task_error
+from planish.ship import holders
+from planish.ship.watch import Watch
 from planish.wire import report_stage
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -106,6 +109,8 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
         torch.manual_seed(seed)
         with torch.device(device):
             call = _as_call(_guarded(path, f"{'get_input_variants' if variant else 'get_inputs'}() raised", "inputs_failed", generate))
+        with taken_apart(path, "an argument"):
+            holders.register(call)
         return move(call, device)
 
     model = rebuild()
@@ -136,7 +141,11 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     report_stage("running its forward")
     try:
         with torch.no_grad(), changes_refused(model, path):
+            watch = Watch(*call)
             result = model(*call[0], **call[1])
+        with taken_apart(path, "a result"):
+            result = watch.answer(result)
+            holders.register(result)
     except PlanishError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -153,6 +162,22 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
         raise task_error("not_tensors", path, f"forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")
     return result
+
+
+@contextmanager
+def taken_apart(path: Path, what: str) -> Iterator[None]:
+    """Raises PlanishError (not_exportable) for objects that cannot be taken apart into tensors and plain values."""
+    try:
+        yield
+    except holders.Unheld as error:
+        hint = "pass tensors, numbers, and tuples, lists, dicts or plain objects of them (docs/python.md)"
+        raise task_error("not_exportable", path, f"{what} cannot be taken apart: {error}", hint) from error
+
+
+def answer_of(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call returns, and what it does to the objects that it is given, as the graph has it. Raises holders.Unheld and what the model raises."""
+    watch = Watch(args, kwargs)
+    return watch.answer(model(*args, **kwargs))
 
 
 def _import(path: Path, source: bytes) -> ModuleType:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from planish.capture.task import answer_of
 from planish.oracle import flags, gate
 from planish.oracle.gate import Accuracy
 from planish.oracle.interpret import Double, Interpreter, op_name
@@ -52,7 +53,7 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
             named(tensor, types[name])
         args, kwargs = pytree.tree_map(lambda x: named(promote(x), x.dtype) if isinstance(x, torch.Tensor) else x, (args, kwargs))
         with promoting():
-            result = model(*args, **kwargs)
+            result = answer_of(model, args, kwargs)
     except (Undecided, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakSet
@@ -16,6 +17,7 @@ from torch.utils import _pytree as pytree
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task, opaque
 from planish.capture.opaque import Module
 from planish.capture.source import line_of
+from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
@@ -224,7 +226,8 @@ class Task:
                     state[item["name"]] = inputs[item["value"]].clone()
             args, kwargs = pytree.tree_unflatten(leaves, tree)
             with torch.no_grad():
-                return [t.detach() for t in _tensors(torch.func.functional_call(self.model, state, args, kwargs))]
+                called = partial(torch.func.functional_call, self.model, state)
+                return [t.detach() for t in _tensors(answer_of(lambda *a, **k: called(a, k), args, kwargs))]
         except Exception as error:
             if memory.is_exhausted(error):
                 raise

@@ -28,8 +28,9 @@ from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
-from planish.ship.guards import name_types
+from planish.ship import holders
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
+from planish.ship.watch import Watch
 
 
 def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -123,6 +124,7 @@ class _Call:
     args: Any = ()
     kwargs: Any = None
     copies: list[tuple[str, torch.Tensor, torch.Tensor]] = field(default_factory=list)  # (what, the copy that it was given, the bound one)
+    watch: Any = None  # the objects among the arguments, as they are before each call
     nothing: Any = None  # a result that no call made
 
 
@@ -139,9 +141,8 @@ class ModuleHandle(Handle):
             with owned_folder("planish-blobs-") as blobs:
                 graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
         self.graph = graph
-        name_types()
-        self.tree = pytree.treespec_loads(graph["input_tree"])
-        self.result_tree = pytree.treespec_loads(graph["output_tree"])
+        self.tree = holders.loads(graph["input_tree"])
+        self.result_tree = holders.loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
         construct = _as_usual if variation is None else partial(varied, variation, draws_of(graph, variation))
         model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task, construct)
@@ -204,6 +205,7 @@ class ModuleHandle(Handle):
             user += out["kind"] in ("user", "scalar")
         self.user_outputs = user
         call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)
+        call.watch = Watch(call.args, call.kwargs)
         return call
 
     def _owner(self, name: str) -> tuple[dict[str, Any] | None, str]:
@@ -216,6 +218,7 @@ class ModuleHandle(Handle):
         return (module._buffers if key in module._buffers else None), key
 
     def before(self, prepared: _Call) -> None:
+        prepared.watch.restore()
         for buffers, key, first in self.first:
             buffers[key].copy_(first)
         for own, value in prepared.params:
@@ -245,7 +248,9 @@ class ModuleHandle(Handle):
 
     def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
         """Of a result that has the form and the numbers of the task's."""
-        leaves, tree = pytree.tree_flatten(result)
+        answer = prepared.watch.answer(result)
+        holders.register(answer)
+        leaves, tree = pytree.tree_flatten(answer)
         if tree != self.result_tree and not _alike(tree, self.result_tree):
             raise PlanishError("launch_failed", f"forward returned {_nesting(tree)}, the task's returns {_nesting(self.result_tree)}")
         for user, value in prepared.scalars:

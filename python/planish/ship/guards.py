@@ -25,12 +25,14 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred")
+PARTS = ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
 
 if TYPE_CHECKING:
-    from planish.ship import archive, context, deferred, parts, reach, signature, trees
+    from planish.ship import apart, archive, context, deferred, holders, parts, reach, signature, trees
 else:
-    _, reach, signature, context, trees, archive, parts, deferred = (importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS)
+    _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
+        importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
+    )
 
 Tensor = torch.Tensor
 FALLBACK = context.FALLBACK
@@ -222,9 +224,11 @@ class Attachment:
 
     def _read_trees(self) -> None:
         manifest = self.shipped.manifest
-        name_types()
-        self._in_spec = pytree.treespec_loads(manifest["input_tree"])
-        self._out_spec = pytree.treespec_loads(manifest["output_tree"])
+        self._in_spec = holders.loads(manifest["input_tree"])
+        self._out_spec = holders.loads(manifest["output_tree"])
+        # Where objects hold tensors: what takes a call apart, and what puts its result together.
+        self._read = apart.reader(self._in_spec, self._out_spec.type is holders.Answer) if holders.has_objects(self._in_spec) else None
+        self._build = apart.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
         positional = trees.children(args_spec)
@@ -412,8 +416,13 @@ class Attachment:
             result = self._deferred(module, args, kwargs)
             if result is not _NOT_DEFERRED:
                 return result
-        if self._plain_positional:
-            leaves: Any = args
+        if self._read is not None:
+            leaves: Any = self._read(args, kwargs)
+            if isinstance(leaves, apart.Miss):
+                miss = leaves
+                return self._refuse(miss.what, lambda: miss.sentence)
+        elif self._plain_positional:
+            leaves = args
         else:
             if kwargs:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
@@ -504,6 +513,8 @@ class Attachment:
         self._ran += 1
         if asked is not None:
             self._learn(bound, *asked)
+        if self._build is not None:
+            return self._build(outs, args, kwargs)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
     def _argument(self, module: nn.Module, leaf: int) -> str:
@@ -543,7 +554,7 @@ class Attachment:
     def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs where only parameters require gradients, FALLBACK (counted) where the program refuses such a call, and
         _NOT_DEFERRED where it is none."""
-        if kwargs or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
+        if kwargs or self._build is not None or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
             return _NOT_DEFERRED
         if self._bound is None or self._bound.module() is not module:
             device = None if vars(module).get("_is_replica") else self._first_device(module, args)

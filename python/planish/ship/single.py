@@ -93,7 +93,7 @@ def _sibling(stem):
     return sys.modules[name]
 
 
-for _part in ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred"):  # PARTS of guards.py
+for _part in ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):  # PARTS of guards.py
     _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")

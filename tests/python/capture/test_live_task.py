@@ -16,6 +16,7 @@ from planish.capture import by_value, capture, check_forward
 from planish.capture.live import load_live, redraw, write_live
 from planish.capture.task import LoadedTask
 from planish.errors import PlanishError
+from planish.ship import holders
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -199,9 +200,24 @@ class Named(nn.Module):
         return Pair2(x + 1, x * 2)
 
 
+def test_named_tuples_of_the_users_come_back(tmp_path: Path) -> None:
+    graph = capture(Named(), (torch.randn(2),), {}, tmp_path / "blobs").graph
+    assert isinstance(pytree.tree_unflatten([1, 2], holders.loads(graph["output_tree"])), Pair2)
+
+
+class Row(list):  # type: ignore[type-arg]
+    """Registered without a name."""
+
+
+class Rows(nn.Module):
+    def forward(self, x: torch.Tensor) -> Row:
+        return Row([x + 1, x * 2])
+
+
 def test_a_nesting_without_a_name_is_refused(tmp_path: Path) -> None:
+    pytree.register_pytree_node(Row, lambda row: (list(row), None), lambda children, _: Row(children), flatten_with_keys_fn=lambda row: ([], None))
     with pytest.raises(PlanishError) as error:
-        capture(Named(), (torch.randn(2),), {}, tmp_path / "blobs")
+        capture(Rows(), (torch.randn(2),), {}, tmp_path / "blobs")
     assert error.value.kind == "not_exportable" and "dataclass" in error.value.hint
 
 

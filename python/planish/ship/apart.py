@@ -1,0 +1,148 @@
+"""A program's calls where objects hold tensors: taken apart into leaves, and results put together.
+
+Copied into every shipped folder and file beside guards.py: torch and the standard library alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from planish.ship import holders, trees, watch
+else:
+    holders, trees, watch = (importlib.import_module(__name__.removesuffix("apart") + part) for part in ("holders", "trees", "watch"))
+
+
+class Miss:
+    """How a call is another than a program was made for: what differs, and the same in a sentence."""
+
+    def __init__(self, path: holders.Path, given: Any, wanted: Any) -> None:
+        self.what = f"{holders.said(path) if len(path) > 1 else 'the call'} is not {_short(wanted)}"
+        self.sentence = f"{holders.said(path) if len(path) > 1 else 'the call'} is {_short(given)}, the program was made for {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    text = f"a {type(value).__name__}" if holders.is_holder(value) else value if isinstance(value, str) and value.startswith("a ") else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
+    """What takes a call apart: a function of the arguments and keyword arguments that gives the leaves in their order, or a Miss that says how the call
+    is another. It is written as code: a cache has some hundred attributes, each of which is compared. `apart`: no object may be there twice."""
+    names_in: dict[str, Any] = {"attributes": holders.attributes_of, "why": Miss, "nodes": pytree.SUPPORTED_NODES, "same": _same_plain}
+    objects: list[str] = []
+    lines = ["def read(args, kwargs):", " leaves = []", " v0 = (args, kwargs)"]
+    count = [0]
+
+    def constant(value: Any) -> str:
+        names_in[f"c{len(names_in)}"] = value
+        return f"c{len(names_in) - 1}"
+
+    def new(source: str) -> str:
+        count[0] += 1
+        lines.append(f" v{count[0]} = {source}")
+        return f"v{count[0]}"
+
+    def miss(condition: str, path: holders.Path, given: str, wanted: Any) -> None:
+        lines.append(f" if {condition}: return why({constant(path)}, {given}, {constant(wanted)})")
+
+    def walk(one: Any, place: str, path: holders.Path) -> None:
+        children = trees.children(one)
+        if one.type is None:
+            lines.append(f" leaves.append({place})")
+        elif one.type in (tuple, list):
+            miss(f"type({place}) is not {constant(one.type)} or len({place}) != {len(children)}", path, place, f"a {one.type.__name__} of {len(children)}")
+            for k, child in enumerate(children):
+                walk(child, new(f"{place}[{k}]") if children else place, (*path, ("item", k)))
+        elif one.type is dict:
+            keys = constant(dict.fromkeys(one.context).keys())
+            miss(f"type({place}) is not dict or {place}.keys() != {keys}", path, place, f"a dict with {', '.join(map(str, one.context))}")
+            for key, child in zip(one.context, children, strict=True):
+                walk(child, new(f"{place}[{constant(key)}]"), (*path, ("item", key)))
+        elif holders.is_object(one):
+            miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
+            objects.append(place)
+            inside, plain = holders.read_context(one.context)
+            held = new(f"attributes({place})" if holders.slots(one.type) else f"{place}.__dict__")
+            miss(f"len({held}) != {len(inside) + len(plain)}", path, place, f"a {one.type.__name__} with {len(inside) + len(plain)} attributes")
+            for name, value in plain:
+                here, known = (*path, ("attribute", name)), holders.decode(value)
+                got = new(f"{held}.get({name!r})")
+                if isinstance(known, str | int) and not isinstance(known, bool | enum.Enum):
+                    miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
+                elif known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
+                    miss(f"{got} is not {constant(known)}", here, got, known)
+                elif isinstance(known, torch.device):
+                    miss(f"{got} != {constant(known)}", here, got, known)
+                else:
+                    miss(f"not same({got}, {constant(value)})", here, got, known)
+                if known is None:
+                    miss(f"{name!r} not in {held}", here, got, known)
+            for name, child in zip(inside, children, strict=True):
+                miss(f"{name!r} not in {held}", (*path, ("attribute", name)), place, "there")
+                walk(child, new(f"{held}[{name!r}]"), (*path, ("attribute", name)))
+        elif isinstance(one.context, type) and issubclass(one.context, tuple):
+            miss(f"type({place}) is not {constant(one.context)}", path, place, f"a {one.context.__name__}")
+            for k, child in enumerate(children):
+                walk(child, new(f"{place}[{k}]"), (*path, ("item", k)))
+        else:
+            miss(f"type({place}) is not {constant(one.type)}", path, place, f"a {one.type.__name__}")
+            parts = new(f"nodes[{constant(one.type)}].flatten_fn({place})")
+            miss(f"{parts}[1] != {constant(one.context)} or len({parts}[0]) != {len(children)}", path, place, "a nesting with other contents")
+            for k, child in enumerate(children):
+                walk(child, new(f"{parts}[0][{k}]"), (*path, ("item", k)))
+
+    walk(spec, "v0", ())
+    if apart and len(objects) > 1:
+        twice = f"len({{{', '.join(f'id({place})' for place in objects)}}}) != {len(objects)}"
+        miss(twice, (), constant("a call with one object in two places"), "a call with each in one")
+    lines.append(" return leaves")
+    exec(compile("\n".join(lines), "<arguments>", "exec"), names_in)
+    found: Callable[[Any, Any], Any] = names_in["read"]
+    return found
+
+
+def _same_plain(value: Any, known: Any) -> bool:
+    try:
+        return bool(holders.encode(value) == known)
+    except holders.Unheld:
+        return False
+
+
+def builder(spec: Any) -> Callable[[Any, Any, Any], Any]:
+    """What puts a result together: a function of its leaves and the call's arguments and keyword arguments. What the call set anew in the caller's
+    objects is set then; what it returns of theirs is theirs."""
+
+    def build(one: Any, leaves: Iterator[Any], args: Any, kwargs: Any) -> Any:
+        if one.type is None:
+            return next(leaves)
+        if one.type is holders.Returned:
+            return holders.at(json.loads(one.context), args, kwargs)
+        children = [build(child, leaves, args, kwargs) for child in trees.children(one)]
+        if one.type is holders.Answer:
+            # Found before anything is set: a path may lead through what is.
+            targets = [(holders.at(path, args, kwargs), name, known) for path, name, known in json.loads(one.context)]
+            new = iter(children[1:])
+            for target, name, known in targets:
+                value = next(new) if known is None else holders.decode(known[0])
+                if name is None:
+                    watch.fill(target, value)
+                else:
+                    object.__setattr__(target, name, value)
+            return children[0]
+        if holders.is_object(one):
+            return holders.made(one.type, children, one.context)
+        if isinstance(one.context, type) and issubclass(one.context, tuple):
+            return one.context(*children)
+        return pytree.SUPPORTED_NODES[one.type].unflatten_fn(children, one.context)
+
+    return lambda leaves, args, kwargs: build(spec, iter(leaves), args, kwargs)
