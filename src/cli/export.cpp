@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/json.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/verbs.h"
 #include "session/result_document.h"
@@ -87,11 +88,13 @@ int export_verb(const ExportVerb& options, const Output& output) {
                          {"from", folder->string()},
                          {"exported", request.out.string()}};
   output.result(dump_json(document), request.out.string() + "\n");
-  if (options.form == "source" && !output.quiet) {
-    fmt::print(
-        stderr,
+  if (options.form == "source") {
+    output.say(
         "note: this form is to be read: it keeps no memory between calls and its launches cost more, so it may be "
-        "slower than the original; make test in it says what both take\n");
+        "slower than the original; make test in it says what both take");
+    output.say("next: " + command_line({"make", "-C", request.out.string(), "test"}));
+  } else {
+    output.next({"verify", "TASK.py", request.out.string(), "--time"});
   }
   return exit_code::success;
 }

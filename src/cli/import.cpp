@@ -57,11 +57,11 @@ int import_verb(const ImportVerb& options, const Output& output) {
                          {"left_out", imported->left_out}};
   std::string text =
       fmt::format("{}: {} tasks in {}\n", imported->format, imported->tasks.size(), (out / "tasks").string());
-  for (const std::string& author : authors)
-    text += fmt::format("  planish suite {} --solutions {}\n", (out / "tasks").string(),
-                        (out / "solutions" / author).string());
   for (const std::string& one : imported->left_out) text += fmt::format("  left out: {}\n", one);
   output.result(dump_json(document), text);
+  for (const std::string& author : authors)
+    output.next({"suite", (out / "tasks").string(), "--solutions", (out / "solutions" / author).string()});
+  if (authors.empty()) output.next({"suite", (out / "tasks").string()});
   return exit_code::success;
 }
 

@@ -180,6 +180,10 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
     return output.error(result.error());
   }
   output.result(to_json(*result), to_text(*result));
+  if (result->outcome == "improved")
+    output.next({"export", result->run, "--form", "file"});
+  else if (options.replay.empty())
+    output.next({"optimize", "--resume", result->run, "--budget", "10m"});
   return exit_code_of(*result);
 }
 

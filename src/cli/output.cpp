@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "session/result_document.h"
 #include "worker/printable.h"
@@ -63,6 +64,15 @@ void Output::result(const std::string& document, const std::string& text) const 
   }
   // Stores, folders and their names may be anybody's.
   print_file(stdout, json ? document : worker::printable(text));
+}
+
+void Output::say(const std::string& line) const {
+  if (said == nullptr && !json && !quiet) print_file(stderr, worker::printable(line));
+}
+
+void Output::next(std::vector<std::string> words) const {
+  words.insert(words.begin(), "planish");
+  say("next: " + command_line(words));
 }
 
 }  // namespace planish::cli

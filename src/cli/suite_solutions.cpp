@@ -272,7 +272,11 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   if (!rows) return output.error(rows.error());
   compare_recorded(*rows, *recorded);
   output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
-  if (cancel.cancelled()) return exit_code::interrupted;
+  if (cancel.cancelled()) {
+    output.next({"suite", options.folder, "--solutions", options.solutions, "--out", out.string(), "--resume"});
+    return exit_code::interrupted;
+  }
+  output.say("report: " + (out / "suite.html").string());
   const bool any = std::ranges::any_of(*rows, [](const suite::Row& row) { return row.outcome == "verified"; });
   return any ? exit_code::success : exit_code::none_found;
 }

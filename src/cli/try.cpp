@@ -72,11 +72,18 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (!plan) return output.error(plan.error());
   if (!request) {
     list_places(**plan, *opened, output);
+    output.next({"try", options.task, "KERNELS.txt", "--region", "r0"});
     return exit_code::success;
   }
   const auto tried = try_candidate(**evaluator, *opened, **plan, *request);
   if (!tried) return output.error(tried.error());
   output.result(trial_json(*tried, *opened), trial_text(*tried));
+  if (succeeded(*tried)) {
+    if (options.quick)
+      output.next({"try", options.task, options.source, "--region", options.region});
+    else if (tried->form == "solution")
+      output.next({"verify", options.task, options.source, "--time"});
+  }
   (void)(*evaluator)->close(opened->session);
   return succeeded(*tried) ? exit_code::success : exit_code::none_found;
 }

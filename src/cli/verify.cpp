@@ -287,6 +287,10 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds, ask.seeds),
                 verify_text(*opened, options, *reply, accuracy, findings.notes, ask.seeds) +
                     (times ? times_text(*times, opened->device) : ""));
+  if (!reply->verified)
+    output.next({"verify", options.task, options.path, "--seed", std::to_string(ask.seeds), "--json"});
+  else if (!options.time)
+    output.next({"verify", options.task, options.path, "--time"});
   return reply->verified ? exit_code::success : exit_code::none_found;
 }
 
