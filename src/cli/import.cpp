@@ -5,10 +5,12 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "cli/exit_code.h"
 #include "cli/verbs.h"
 #include "suite/formats/imported.h"
 #include "suite/formats/results.h"
+#include "worker/printable.h"
 
 namespace planish::cli {
 namespace {
@@ -41,10 +43,13 @@ Status write_collection(const formats::Imported& imported, const fs::path& out) 
 }  // namespace
 
 int import_verb(const ImportVerb& options, const Output& output) {
+  LiveLines lines(LiveLines::detect(output.quiet));
+  lines.redraw({fmt::format("reading {}", worker::printable(options.from))});
   auto imported = read_collection(options);
   if (!imported) return output.error(imported.error());
   std::error_code ignored;
   const fs::path out = fs::absolute(options.out.empty() ? fs::path("planish-import") : fs::path(options.out), ignored);
+  lines.redraw({fmt::format("writing {} tasks", imported->tasks.size())});
   if (auto written = write_collection(*imported, out); !written) return output.error(written.error());
   std::set<std::string> authors;
   for (const auto& one : imported->solutions) authors.insert(one.author);

@@ -162,7 +162,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   EvaluatorApi& asked = taped ? *taped : *evaluator;
   const auto planner = make_planner();
   const auto shipper = make_shipper();
-  Progress progress(Progress::detect(output.quiet), clock);
+  Progress progress(LiveLines::detect(output.quiet), clock, cancel);
   progress.tick();
   asked.listen([&progress](std::string_view text) { progress.status(text); });
   OptimizeWorld world{

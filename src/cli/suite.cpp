@@ -110,7 +110,7 @@ SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& se
   job.row.level = task.level;
   job.row.problem = task.problem;
   job.command = [&settings, path = task.path.string(), folder = job.folder.string()](const std::string&) {
-    std::vector<std::string> command = {"optimize", path, "--json", "--quiet", "--out", folder};
+    std::vector<std::string> command = {"optimize", path, "--json", "--out", folder};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     return command;
   };

@@ -93,7 +93,7 @@ SuiteJob job_of(const suite::Work& work, const fs::path& out, const JudgeSetting
   // Baselines are timed once for all solutions of a task, on each evaluator.
   job.command = [&settings, task = work.task.path.string(), solution = work.solution.string(),
                  times = out / ".times" / work.task.name](const std::string& station) {
-    std::vector<std::string> command = {"verify", task, solution, "--json", "--quiet"};
+    std::vector<std::string> command = {"verify", task, solution, "--json"};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     command.insert(command.end(), {"--keep-times", fmt::format("{}-{}.json", times.string(), station)});
     return command;

@@ -11,6 +11,7 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 #include "session/planner.h"
 #include "session/result_document.h"
 #include "session/trial.h"
@@ -61,6 +62,8 @@ int try_verb(const TryVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  Waiting waiting(**evaluator, output, cancel);
+  waiting.step(fmt::format("capturing {}", options.task));
   OpenRequest ask;
   ask.task = task->string();
   ask.target = options.target;
@@ -75,6 +78,7 @@ int try_verb(const TryVerb& options, const Output& output) {
     output.next({"try", options.task, "KERNELS.txt", "--region", "r0"});
     return exit_code::success;
   }
+  waiting.step(fmt::format("judging {}", options.source));
   const auto tried = try_candidate(**evaluator, *opened, **plan, *request);
   if (!tried) return output.error(tried.error());
   output.result(trial_json(*tried, *opened), trial_text(*tried));

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 #include "evaluate/json.h"
 #include "session/degenerate.h"
 #include "session/result_document.h"
@@ -227,6 +228,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  Waiting waiting(**evaluator, output, cancel);
+  waiting.step(fmt::format("capturing {}", options.task));
   std::map<std::string, double> seconds;
   auto spent = [&seconds, since = real_clock().now()](const char* phase) mutable {
     const TimePoint now = real_clock().now();
@@ -247,6 +250,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (auto same = ship::check_graph(*solution, opened->graph); !same)
       return refused(options, *task, same.error(), output);
   }
+  waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
   VerifyRequest request;
   request.session = opened->session;
   request.path = solution->string();
@@ -276,6 +280,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   }
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
+    waiting.step("timing baselines");
     auto baselines = baselines_of(**evaluator, *opened, *modes, options.keep_times);
     if (!baselines) return output.error(baselines.error());
     times = SolutionTimes{std::move(*reply->times), std::move(*baselines), {}};

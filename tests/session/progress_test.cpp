@@ -102,7 +102,7 @@ TEST_CASE("on a terminal a few lines are redrawn in place, none of them wider th
     FakeClock clock;
     {
       Redirected redirected(slave);
-      Progress progress(Progress::detect(false), clock);
+      Progress progress(LiveLines::detect(false), clock);
       go_on(progress, clock);
       std::fflush(stderr);
       during = drain(master);
@@ -137,7 +137,7 @@ TEST_CASE("elsewhere plain lines come now and then, without control characters; 
     FakeClock clock;
     {
       Redirected redirected(ends[1]);
-      Progress progress(Progress::detect(quiet), clock);
+      Progress progress(LiveLines::detect(quiet), clock);
       go_on(progress, clock);
       progress.finish();
       std::fflush(stderr);
@@ -158,7 +158,7 @@ TEST_CASE("a wait is said at once and once, with what it is for; seconds that ar
   FakeClock clock;
   {
     Redirected redirected(ends[1]);
-    Progress progress(Progress::detect(false), clock);
+    Progress progress(LiveLines::detect(false), clock);
     progress.phase(Phase::capture, "capturing net.py");
     progress.status("importing it");
     clock.advance(std::chrono::seconds(12));
