@@ -73,20 +73,28 @@ int export_verb(const ExportVerb& options, const Output& output) {
   if (!folder) return output.error(folder.error());
   const auto tools = worker::Toolbox::resolve();
   ship::ExportRequest request{*folder, options.out, tools.python_path / "planish"};
-  const auto task = ship::shipped_task(*folder);
-  if (!task) return output.error(task.error());
-  if (options.out.empty()) request.out = default_out(*task, options.form);
+  const auto facts = ship::shipped_facts(*folder);
+  if (!facts) return output.error(facts.error());
+  Json document = {{"schema_version", ResultDocument::schema_version},
+                   {"task", facts->task},
+                   {"form", options.form},
+                   {"from", folder->string()},
+                   {"exported", nullptr}};
+  if (facts->mode == "baseline" && !options.original) {
+    output.result(dump_json(document),
+                  fmt::format("nothing to export: no kernel gained on {}, what ships is the original (--original "
+                              "exports that)\n",
+                              facts->task));
+    return exit_code::none_found;
+  }
+  if (options.out.empty()) request.out = default_out(facts->task, options.form);
   std::error_code ignored;
   request.out = fs::absolute(request.out, ignored).lexically_normal();
   const Status done = options.form == "file"     ? ship::export_file(request)
                       : options.form == "source" ? ship::export_source(request)
                                                  : ship::export_folder(request);
   if (!done) return output.error(done.error());
-  const Json document = {{"schema_version", ResultDocument::schema_version},
-                         {"task", *task},
-                         {"form", options.form},
-                         {"from", folder->string()},
-                         {"exported", request.out.string()}};
+  document["exported"] = request.out.string();
   output.result(dump_json(document), request.out.string() + "\n");
   if (options.form == "source") {
     output.say(

@@ -10,6 +10,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "session/optimize_flow.h"
 #include "session/planner.h"
@@ -66,6 +67,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape,
   const bool fresh = !request.resume && tape == nullptr;
   if (task.empty()) return fail("usage", "no task was named", "planish optimize TASK.py, or --resume RUN");
   PLANISH_TRY(request.task, existing_file(task, "file"));
+  PLANISH_CHECK(check_syntax(request.task));
   if (fresh || given("--target")) request.target = verb.search.target;
   if (fresh || given("--accuracy")) request.accuracy = verb.search.accuracy;
   if (fresh || given("--seed")) request.seed = verb.search.seed;

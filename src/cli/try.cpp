@@ -10,6 +10,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
 #include "session/planner.h"
@@ -53,6 +54,7 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (!task_timeout) return output.error(task_timeout.error());
   const auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());
+  if (auto good = check_syntax(*task); !good) return output.error(good.error());
   std::optional<TrialRequest> request;
   if (!options.source.empty()) {
     auto made = trial_request(options);

@@ -11,6 +11,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
 #include "evaluate/json.h"
@@ -212,6 +213,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!task_timeout) return output.error(task_timeout.error());
   auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());
+  if (auto good = check_syntax(*task); !good) return output.error(good.error());
   auto solution = existing_file(options.path, "file or folder");
   if (!solution) return output.error(solution.error());
   // The folder that optimize was told to write to holds the shipped one.

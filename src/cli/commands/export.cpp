@@ -26,6 +26,7 @@ class ExportCommand : public Command {
             "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
         ->check(one_of({"trajectories", "pairs"}))
         ->excludes("--form");
+    verb_->add_flag("--original", options_.original, "Also export what gained nothing: the original, as it ships");
     add_store(verb_, options_.store);
     add_output(verb_, output);
     add_examples(verb_,
