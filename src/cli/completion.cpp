@@ -90,7 +90,7 @@ complete -o filenames -F _planish planish
                      verbs, words, options);
 }
 
-std::string quoted(std::string_view text) {
+std::string fish_text(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
   return out + "'";
@@ -106,9 +106,9 @@ std::string fish(const CLI::App& app) {
       when += fmt::format("{}__fish_seen_subcommand_from {}", at == 0 ? "" : "; and ", place.path.substr(at, end - at));
       at = end + 1;
     }
-    const std::string line = fmt::format("complete -c planish -n {}", quoted(when));
+    const std::string line = fmt::format("complete -c planish -n {}", fish_text(when));
     for (const CLI::App* verb : place.app->get_subcommands({}))
-      out += fmt::format("{} -f -a {} -d {}\n", line, verb->get_name(), quoted(verb->get_description()));
+      out += fmt::format("{} -f -a {} -d {}\n", line, verb->get_name(), fish_text(verb->get_description()));
     for (const CLI::Option* option : place.app->get_options()) {
       std::string names;
       for (const std::string& name : option->get_lnames()) names += " -l " + name;
@@ -118,8 +118,8 @@ std::string fish(const CLI::App& app) {
       const std::string takes = option->get_type_size() == 0 ? ""
                                 : words.empty()
                                     ? " -r"
-                                    : fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(words, " "))));
-      out += fmt::format("{}{}{} -d {}\n", line, names, takes, quoted(option->get_description()));
+                                    : fmt::format(" -x -a {}", fish_text(fmt::format("{}", fmt::join(words, " "))));
+      out += fmt::format("{}{}{} -d {}\n", line, names, takes, fish_text(option->get_description()));
     }
   }
   return out;
