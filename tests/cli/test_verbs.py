@@ -76,7 +76,7 @@ def test_verify_finds_a_shipped_folder_that_was_changed(optimised: Optimised, tm
 def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task(solution("1e-5 * torch.tanh(x)"), "honest.py")
-    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2")
+    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench")
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "verified: honest.py")
     assert "says: correct" in done.stdout
