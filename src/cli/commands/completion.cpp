@@ -1,8 +1,7 @@
-#include "cli/completion.h"
-
 #include <cstdio>
 
 #include "cli/commands/command.h"
+#include "cli/commands/completion_script.h"
 #include "cli/commands/help.h"
 #include "cli/commands/values.h"
 #include "cli/exit_code.h"

@@ -1,4 +1,4 @@
-#include "cli/completion.h"
+#include "cli/commands/completion_script.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
