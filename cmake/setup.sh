@@ -7,6 +7,9 @@ stamp="$VENV/.planish-setup"
 wanted="$PACKAGES / $TORCH / $PYTHON / $(cksum < "$0")"
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
 
+# pip draws its own progress where somebody looks.
+quiet="-q"
+if [ -t 2 ]; then quiet=""; fi
 missing=""
 for package in $PACKAGES; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
@@ -17,7 +20,7 @@ if [ -n "$missing" ]; then
     echo "hint: as root: apt-get install$missing" >&2
     exit 3
   fi
-  echo "installing$missing" >&2
+  echo "1 of 3: installing$missing (apt-get, a minute or two)" >&2
   $run apt-get update -q >/dev/null
   DEBIAN_FRONTEND=noninteractive $run apt-get install -y -q --no-install-recommends $missing >/dev/null || {
     echo "error: apt-get could not install:$missing" >&2
@@ -28,10 +31,11 @@ fi
 if ! [ -x "$VENV/bin/python" ]; then "$PYTHON" -m venv --system-site-packages "$VENV"; fi
 python="$VENV/bin/python"
 if ! "$python" -c 'import torch' 2>/dev/null; then
-  echo "installing $TORCH (set TORCH=... for another)" >&2
-  "$python" -m pip install -q --disable-pip-version-check "$TORCH"
+  echo "1 of 3: installing $TORCH (set TORCH=... for another)" >&2
+  "$python" -m pip install $quiet --disable-pip-version-check "$TORCH"
 fi
-"$python" -m pip install -q --disable-pip-version-check numpy pytest pytest-xdist ruff 'mypy==2.4.*' cloudpickle
+echo "1 of 3: installing what tests and checks need" >&2
+"$python" -m pip install $quiet --disable-pip-version-check numpy pytest pytest-xdist ruff 'mypy==2.4.*' cloudpickle
 # NVRTC compiles for a GPU without one; torch's CUDA wheels bring it, the CPU wheel does not.
 "$python" -c 'import torch, sys; sys.exit(0 if torch.version.cuda else 1)' || "$python" -m pip install -q --disable-pip-version-check 'nvidia-cuda-nvrtc==13.0.*' ||
   echo "note: NVRTC could not be installed; the tests that compile CUDA will be skipped" >&2

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/json.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/verbs.h"
 #include "session/result_document.h"
@@ -72,26 +73,36 @@ int export_verb(const ExportVerb& options, const Output& output) {
   if (!folder) return output.error(folder.error());
   const auto tools = worker::Toolbox::resolve();
   ship::ExportRequest request{*folder, options.out, tools.python_path / "planish"};
-  const auto task = ship::shipped_task(*folder);
-  if (!task) return output.error(task.error());
-  if (options.out.empty()) request.out = default_out(*task, options.form);
+  const auto facts = ship::shipped_facts(*folder);
+  if (!facts) return output.error(facts.error());
+  Json document = {{"schema_version", ResultDocument::schema_version},
+                   {"task", facts->task},
+                   {"form", options.form},
+                   {"from", folder->string()},
+                   {"exported", nullptr}};
+  if (facts->mode == "baseline" && !options.original) {
+    output.result(dump_json(document),
+                  fmt::format("nothing to export: no kernel gained on {}, what ships is the original (--original "
+                              "exports that)\n",
+                              facts->task));
+    return exit_code::none_found;
+  }
+  if (options.out.empty()) request.out = default_out(facts->task, options.form);
   std::error_code ignored;
   request.out = fs::absolute(request.out, ignored).lexically_normal();
   const Status done = options.form == "file"     ? ship::export_file(request)
                       : options.form == "source" ? ship::export_source(request)
                                                  : ship::export_folder(request);
   if (!done) return output.error(done.error());
-  const Json document = {{"schema_version", ResultDocument::schema_version},
-                         {"task", *task},
-                         {"form", options.form},
-                         {"from", folder->string()},
-                         {"exported", request.out.string()}};
+  document["exported"] = request.out.string();
   output.result(dump_json(document), request.out.string() + "\n");
-  if (options.form == "source" && !output.quiet) {
-    fmt::print(
-        stderr,
+  if (options.form == "source") {
+    output.say(
         "note: this form is to be read: it keeps no memory between calls and its launches cost more, so it may be "
-        "slower than the original; make test in it says what both take\n");
+        "slower than the original; make test in it says what both take");
+    output.say("next: " + command_line({"make", "-C", request.out.string(), "test"}));
+  } else {
+    output.next({"verify", "TASK.py", request.out.string(), "--time"});
   }
   return exit_code::success;
 }

@@ -5,10 +5,12 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "cli/exit_code.h"
 #include "cli/verbs.h"
 #include "suite/formats/imported.h"
 #include "suite/formats/results.h"
+#include "worker/printable.h"
 
 namespace planish::cli {
 namespace {
@@ -41,10 +43,13 @@ Status write_collection(const formats::Imported& imported, const fs::path& out) 
 }  // namespace
 
 int import_verb(const ImportVerb& options, const Output& output) {
+  LiveLines lines(LiveLines::detect(output.quiet));
+  lines.redraw({fmt::format("reading {}", worker::printable(options.from))});
   auto imported = read_collection(options);
   if (!imported) return output.error(imported.error());
   std::error_code ignored;
   const fs::path out = fs::absolute(options.out.empty() ? fs::path("planish-import") : fs::path(options.out), ignored);
+  lines.redraw({fmt::format("writing {} tasks", imported->tasks.size())});
   if (auto written = write_collection(*imported, out); !written) return output.error(written.error());
   std::set<std::string> authors;
   for (const auto& one : imported->solutions) authors.insert(one.author);
@@ -57,11 +62,11 @@ int import_verb(const ImportVerb& options, const Output& output) {
                          {"left_out", imported->left_out}};
   std::string text =
       fmt::format("{}: {} tasks in {}\n", imported->format, imported->tasks.size(), (out / "tasks").string());
-  for (const std::string& author : authors)
-    text += fmt::format("  planish suite {} --solutions {}\n", (out / "tasks").string(),
-                        (out / "solutions" / author).string());
   for (const std::string& one : imported->left_out) text += fmt::format("  left out: {}\n", one);
   output.result(dump_json(document), text);
+  for (const std::string& author : authors)
+    output.next({"suite", (out / "tasks").string(), "--solutions", (out / "solutions" / author).string()});
+  if (authors.empty()) output.next({"suite", (out / "tasks").string()});
   return exit_code::success;
 }
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <string_view>
 
+#include "base/terminal.h"
 #include "cli/exit_code.h"
 
 namespace planish::cli {
@@ -20,10 +20,12 @@ const CancelToken& token() {
 
 /// Only async-signal-safe calls.
 void on_signal(int) {
-  if (interrupts.fetch_add(1) > 0) ::_exit(exit_code::interrupted);
+  if (interrupts.fetch_add(1) > 0) {
+    write_over_live_lines("");
+    ::_exit(exit_code::interrupted);
+  }
   token().cancel();
-  constexpr std::string_view text = "\ninterrupted: finishing with what was found; once more ends at once\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  write_over_live_lines("interrupted: ending with what was found; once more ends at once\n");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "session/optimize_flow.h"
 #include "session/planner.h"
@@ -66,6 +67,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape,
   const bool fresh = !request.resume && tape == nullptr;
   if (task.empty()) return fail("usage", "no task was named", "planish optimize TASK.py, or --resume RUN");
   PLANISH_TRY(request.task, existing_file(task, "file"));
+  PLANISH_CHECK(check_syntax(request.task));
   if (fresh || given("--target")) request.target = verb.search.target;
   if (fresh || given("--accuracy")) request.accuracy = verb.search.accuracy;
   if (fresh || given("--seed")) request.seed = verb.search.seed;
@@ -162,7 +164,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   EvaluatorApi& asked = taped ? *taped : *evaluator;
   const auto planner = make_planner();
   const auto shipper = make_shipper();
-  Progress progress(Progress::detect(output.quiet), clock);
+  Progress progress(LiveLines::detect(output.quiet), clock, cancel);
   progress.tick();
   asked.listen([&progress](std::string_view text) { progress.status(text); });
   OptimizeWorld world{
@@ -180,6 +182,10 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
     return output.error(result.error());
   }
   output.result(to_json(*result), to_text(*result));
+  if (result->outcome == "improved")
+    output.next({"export", result->run, "--form", "file"});
+  else if (options.replay.empty())
+    output.next({"optimize", "--resume", result->run, "--budget", "10m"});
   return exit_code_of(*result);
 }
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/terminal.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "session/result_document.h"
 #include "worker/printable.h"
@@ -20,6 +22,7 @@ bool is_trace(const std::string& cause) {
 }
 
 void print_file(FILE* file, const std::string& text) {
+  end_live_lines();
   std::fwrite(text.data(), 1, text.size(), file);
   if (text.empty() || text.back() != '\n') std::fputc('\n', file);
   std::fflush(file);
@@ -43,15 +46,18 @@ int Output::error(const Error& error) const {
     return exit_code_for(error.kind);
   }
   if (json) print_file(stdout, error_json(error, verbose));
-  std::string text = fmt::format("error: {}\n", error.message);
+  const auto paragraph = [](Style style, const char* head, const std::string& body) {
+    return fmt::format("{} {}\n", styled(style, head), worker::printable(body));
+  };
+  std::string text = paragraph(Style::error, "error:", error.message);
   for (const std::string& cause : error.causes) {
-    if (verbose || !is_trace(cause)) text += fmt::format("caused by: {}\n", cause);
+    if (verbose || !is_trace(cause)) text += paragraph(Style::plain, "caused by:", cause);
   }
   std::string hint = error.hint;
   const int code = exit_code_for(error.kind);
   if (hint.empty() && code == exit_code::environment) hint = "planish doctor says what was found and what is missing";
-  if (!hint.empty()) text += fmt::format("hint: {}\n", hint);
-  print_file(stderr, worker::printable(text));
+  if (!hint.empty()) text += paragraph(Style::hint, "hint:", hint);
+  print_file(stderr, text);
   return code;
 }
 
@@ -63,6 +69,16 @@ void Output::result(const std::string& document, const std::string& text) const 
   }
   // Stores, folders and their names may be anybody's.
   print_file(stdout, json ? document : worker::printable(text));
+}
+
+void Output::say(const std::string& line) const {
+  if (said == nullptr && !json && !quiet) print_file(stderr, worker::printable(line));
+}
+
+void Output::next(std::vector<std::string> words) const {
+  words.insert(words.begin(), "planish");
+  if (said != nullptr || json || quiet) return;
+  print_file(stderr, styled(Style::hint, "next:") + " " + worker::printable(command_line(words)));
 }
 
 }  // namespace planish::cli

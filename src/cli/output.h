@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -24,6 +25,10 @@ struct Output {
   int error(const Error& error) const;
   /// The document with --json, else the text.
   void result(const std::string& document, const std::string& text) const;
+  /// A line for people, on stderr. Not with --json or --quiet.
+  void say(const std::string& line) const;
+  /// After a result: the command that people type next, by its words, the first of which is the verb.
+  void next(std::vector<std::string> words) const;
 };
 
 /// The error as `{"schema_version", "error": {"kind", "message", "causes", "hint"}}`.

@@ -192,6 +192,7 @@ class RayPlace : public Workplace {
   std::string name() const override { return worker_placeholder; }
   std::string device() const override { return {}; }
   Result<Ended> run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) override {
+    arguments.emplace_back("--quiet");  // nobody here sees what it shows
     return run_(std::move(arguments), seconds, cancel);
   }
 

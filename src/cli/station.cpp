@@ -39,6 +39,16 @@ std::vector<std::pair<std::string, std::optional<std::string>>> Station::environ
   return out;
 }
 
+std::string Station::said() const {
+  const std::scoped_lock lock(mutex_);
+  if (running_ == nullptr) return {};
+  std::string text = running_->output_tail();
+  text.resize(text.find_last_of('\n') == std::string::npos ? 0 : text.find_last_of('\n'));  // a line that has ended
+  const std::size_t begin = text.find_last_of('\n') + 1;                                    // npos + 1: the first
+  const std::size_t word = text.find_first_not_of(' ', begin);
+  return word == std::string::npos || text[word] == '{' ? "" : text.substr(word);
+}
+
 Result<Station::Ended> Station::run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) {
   Ended out;
   out.verb = arguments.front();
@@ -48,6 +58,11 @@ Result<Station::Ended> Station::run(std::vector<std::string> arguments, double s
   options.whole_output = true;
   options.env = environment();
   PLANISH_TRY(auto child, Subprocess::spawn(options));
+  const auto watch = [this](const Subprocess* running) {
+    const std::scoped_lock lock(mutex_);
+    running_ = running;
+  };
+  watch(&child);
   const TimePoint deadline = deadline_in(seconds > 0 ? seconds : unlimited_seconds);
   auto ended = child.wait(deadline, &cancel);
   out.interrupted = !ended && ended.error().kind == "cancelled";
@@ -56,6 +71,7 @@ Result<Station::Ended> Station::run(std::vector<std::string> arguments, double s
     child.kill(SIGINT);
     ended = child.wait(std::min(deadline, deadline_in(farewell_seconds)));
   }
+  watch(nullptr);
   if (!ended) {
     child.kill();
     if (evaluator_) evaluator_->shutdown();

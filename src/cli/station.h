@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +23,7 @@ struct StationOptions {
 };
 
 /// One evaluator that stays warm from command to command, and where its commands run: a suite, and the environment
-/// endpoint, have some for each device. Used by one thread at a time.
+/// endpoint, have some for each device. Used by one thread at a time, but for said().
 class Station : public Workplace {
  public:
   /// `device`: for CUDA_VISIBLE_DEVICES; empty leaves it. The evaluator listens at `socket`.
@@ -34,6 +35,7 @@ class Station : public Workplace {
   std::size_t number() const { return number_; }
   std::string name() const override { return std::to_string(number_); }
   std::string device() const override { return device_; }
+  std::string said() const override;
 
   /// The evaluator is started where there is none (any more). A command that hangs is killed, and the evaluator with
   /// whatever it did for it.
@@ -48,6 +50,8 @@ class Station : public Workplace {
   std::string device_;
   std::filesystem::path socket_;
   StationOptions options_;
+  mutable std::mutex mutex_;                    ///< of running_
+  const Subprocess* running_ = nullptr;         ///< while run() waits for it
   std::unique_ptr<EvaluatorClient> evaluator_;  ///< as long as it is connected it stays
 };
 

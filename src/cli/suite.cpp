@@ -110,7 +110,7 @@ SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& se
   job.row.level = task.level;
   job.row.problem = task.problem;
   job.command = [&settings, path = task.path.string(), folder = job.folder.string()](const std::string&) {
-    std::vector<std::string> command = {"optimize", path, "--json", "--quiet", "--out", folder};
+    std::vector<std::string> command = {"optimize", path, "--json", "--out", folder};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     return command;
   };
@@ -153,7 +153,12 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
       return output.error(merged.error());
   }
   output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
-  if (cancel.cancelled()) return exit_code::interrupted;
+  if (cancel.cancelled()) {
+    output.next({"suite", options.folder, "--out", out.string(), "--resume"});
+    return exit_code::interrupted;
+  }
+  output.say("report: " + (out / "suite.html").string());
+  output.next({"runs"});
   const bool all_failed = std::ranges::all_of(*rows, [](const suite::Row& row) { return row.outcome == "failed"; });
   return all_failed ? exit_code::none_found : exit_code::success;
 }

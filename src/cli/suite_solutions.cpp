@@ -93,7 +93,7 @@ SuiteJob job_of(const suite::Work& work, const fs::path& out, const JudgeSetting
   // Baselines are timed once for all solutions of a task, on each evaluator.
   job.command = [&settings, task = work.task.path.string(), solution = work.solution.string(),
                  times = out / ".times" / work.task.name](const std::string& station) {
-    std::vector<std::string> command = {"verify", task, solution, "--json", "--quiet"};
+    std::vector<std::string> command = {"verify", task, solution, "--json"};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     command.insert(command.end(), {"--keep-times", fmt::format("{}-{}.json", times.string(), station)});
     return command;
@@ -272,7 +272,11 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   if (!rows) return output.error(rows.error());
   compare_recorded(*rows, *recorded);
   output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
-  if (cancel.cancelled()) return exit_code::interrupted;
+  if (cancel.cancelled()) {
+    output.next({"suite", options.folder, "--solutions", options.solutions, "--out", out.string(), "--resume"});
+    return exit_code::interrupted;
+  }
+  output.say("report: " + (out / "suite.html").string());
   const bool any = std::ranges::any_of(*rows, [](const suite::Row& row) { return row.outcome == "verified"; });
   return any ? exit_code::success : exit_code::none_found;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <future>
 #include <map>
 #include <memory>
@@ -15,8 +14,8 @@
 #include "base/owned_folder.h"
 #include "cli/ray_pool.h"
 #include "cli/station.h"
+#include "cli/suite_progress.h"
 #include "suite/headline.h"
-#include "worker/printable.h"
 
 namespace planish::cli {
 namespace {
@@ -77,7 +76,7 @@ suite::Row run_job(const SuiteJob& job, double job_seconds, Workplace& place, co
 /// The suite while it runs, shared by the stations.
 class Progressing {
  public:
-  Progressing(const SuiteWork& work, const Output& output) : work_(work), output_(output) {}
+  Progressing(const SuiteWork& work, SuiteProgress& progress) : work_(work), progress_(progress) {}
 
   /// Takes jobs until none is left, or until somebody interrupts.
   Status run(Workplace& place, const CancelToken& cancel) {
@@ -90,7 +89,7 @@ class Progressing {
       if (before) {
         row = std::move(*before);
       } else if (job.runs) {
-        say(*i, fmt::format("{}{}", job.name, place.device().empty() ? "" : " on " + place.device()));
+        progress_.begins(*i, job.name, place);
         row = run_job(job, work_.job_seconds, place, cancel);
         row.device = place.device();
       }
@@ -112,27 +111,18 @@ class Progressing {
     if (next_ == work_.jobs.size()) return std::nullopt;
     return next_++;
   }
-  void say(std::size_t i, const std::string& text) {
-    const std::scoped_lock lock(mutex_);
-    note(i, text);
-  }
-  void note(std::size_t i, const std::string& text) const {
-    if (output_.quiet) return;
-    fmt::print(stderr, "[{}/{}] {}\n", i + 1, work_.jobs.size(), worker::printable(text));
-    std::fflush(stderr);
-  }
   Status done(std::size_t i, suite::Row row) {
     const SuiteJob& job = work_.jobs[i];
     const std::scoped_lock lock(mutex_);
     if (job.runs && finished(row))
       PLANISH_CHECK(write_file(job.folder / "suite-entry.json", dump_json({{"of", job.key}})));
-    note(i, fmt::format("{}: {}", job.name, suite_row_text(row)));
+    progress_.ends(i, job.name, suite_row_text(row), job.runs && !row.resumed);
     done_[i] = std::move(row);
     return work_.save(rows());
   }
 
   const SuiteWork& work_;
-  const Output& output_;
+  SuiteProgress& progress_;
   std::mutex mutex_;  ///< of what follows
   std::size_t next_ = 0;
   std::map<std::size_t, suite::Row> done_;
@@ -165,7 +155,9 @@ Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& ou
     constexpr std::size_t most_places = 256;
     for (std::size_t i = 0; i < std::min(most_places, work.jobs.size()); ++i) places.push_back(pool->place());
   }
-  Progressing progressing(work, output);
+  const bool none = output.quiet || output.said != nullptr;
+  SuiteProgress progress(LiveLines::detect(none), work.jobs.size(), places.size(), cancel);
+  Progressing progressing(work, progress);
   std::vector<std::future<Status>> working;
   for (const auto& place : places) {
     working.push_back(std::async(std::launch::async, [&, p = place.get()] { return progressing.run(*p, cancel); }));

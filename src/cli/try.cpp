@@ -10,7 +10,9 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 #include "session/planner.h"
 #include "session/result_document.h"
 #include "session/trial.h"
@@ -52,6 +54,7 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (!task_timeout) return output.error(task_timeout.error());
   const auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());
+  if (auto good = check_syntax(*task); !good) return output.error(good.error());
   std::optional<TrialRequest> request;
   if (!options.source.empty()) {
     auto made = trial_request(options);
@@ -61,6 +64,8 @@ int try_verb(const TryVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  Waiting waiting(**evaluator, output, cancel);
+  waiting.step(fmt::format("capturing {}", options.task));
   OpenRequest ask;
   ask.task = task->string();
   ask.target = options.target;
@@ -72,11 +77,19 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (!plan) return output.error(plan.error());
   if (!request) {
     list_places(**plan, *opened, output);
+    output.next({"try", options.task, "KERNELS.txt", "--region", "r0"});
     return exit_code::success;
   }
+  waiting.step(fmt::format("judging {}", options.source));
   const auto tried = try_candidate(**evaluator, *opened, **plan, *request);
   if (!tried) return output.error(tried.error());
   output.result(trial_json(*tried, *opened), trial_text(*tried));
+  if (succeeded(*tried)) {
+    if (options.quick)
+      output.next({"try", options.task, options.source, "--region", options.region});
+    else if (tried->form == "solution")
+      output.next({"verify", options.task, options.source, "--time"});
+  }
   (void)(*evaluator)->close(opened->session);
   return succeeded(*tried) ? exit_code::success : exit_code::none_found;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct VerifyVerb {
   std::uint64_t seed = 0;  ///< of the data that it is proved on; 0: a fresh one, which is told
   bool finite_only = false;
   std::string keep_times;  ///< file that baselines' times are taken from, or written to
-  std::string compat = "kernelbench", precision = "fp32";
+  std::string compat = "none", precision = "fp32";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 
@@ -89,8 +90,17 @@ int serve_verb(const ServeVerb& options, const Output& output);
 struct ExportVerb {
   std::string what;  ///< a shipped folder, a folder that holds one, or a run
   std::string form = "folder", out, store;
+  bool original = false;  ///< also where nothing was gained
 };
 int export_verb(const ExportVerb& options, const Output& output);
+
+struct RmVerb {
+  std::vector<std::string> runs;
+  std::optional<int> keep;       ///< all but so many of the newest go
+  std::optional<int> megabytes;  ///< the oldest go until the store takes no more
+  std::string store;
+};
+int rm_verb(const RmVerb& options, const Output& output);
 
 int runs_verb(const std::string& store, int limit, const Output& output);
 struct ShowVerb {

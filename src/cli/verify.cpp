@@ -11,7 +11,9 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/task_syntax.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 #include "evaluate/json.h"
 #include "session/degenerate.h"
 #include "session/result_document.h"
@@ -211,6 +213,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!task_timeout) return output.error(task_timeout.error());
   auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());
+  if (auto good = check_syntax(*task); !good) return output.error(good.error());
   auto solution = existing_file(options.path, "file or folder");
   if (!solution) return output.error(solution.error());
   // The folder that optimize was told to write to holds the shipped one.
@@ -227,6 +230,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  Waiting waiting(**evaluator, output, cancel);
+  waiting.step(fmt::format("capturing {}", options.task));
   std::map<std::string, double> seconds;
   auto spent = [&seconds, since = real_clock().now()](const char* phase) mutable {
     const TimePoint now = real_clock().now();
@@ -247,6 +252,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (auto same = ship::check_graph(*solution, opened->graph); !same)
       return refused(options, *task, same.error(), output);
   }
+  waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
   VerifyRequest request;
   request.session = opened->session;
   request.path = solution->string();
@@ -276,6 +282,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   }
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
+    waiting.step("timing baselines");
     auto baselines = baselines_of(**evaluator, *opened, *modes, options.keep_times);
     if (!baselines) return output.error(baselines.error());
     times = SolutionTimes{std::move(*reply->times), std::move(*baselines), {}};
@@ -287,6 +294,10 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds, ask.seeds),
                 verify_text(*opened, options, *reply, accuracy, findings.notes, ask.seeds) +
                     (times ? times_text(*times, opened->device) : ""));
+  if (!reply->verified)
+    output.next({"verify", options.task, options.path, "--seed", std::to_string(ask.seeds), "--json"});
+  else if (!options.time)
+    output.next({"verify", options.task, options.path, "--time"});
   return reply->verified ? exit_code::success : exit_code::none_found;
 }
 

@@ -24,6 +24,8 @@ class Workplace {
   virtual std::string name() const = 0;
   /// As devices_for() gives it; empty where there is no choice, or somebody else chooses.
   virtual std::string device() const = 0;
+  /// The last line that the command now running wrote for people; empty where nobody can say. Any thread.
+  virtual std::string said() const { return {}; }
   /// `seconds` ≤ 0: no limit. Kinds: `hang` (its time was over), `worker_lost` (a cluster's, more than once), those of
   /// Subprocess::spawn().
   virtual Result<Ended> run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) = 0;

@@ -418,7 +418,8 @@ class Flow {
           std::max(options.budget.seconds - recording_->seconds_used(), 0.0));
     name_regions();
     say_what_follows();
-    RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); });
+    RegionEvaluator evaluator(
+        world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); }, world_.progress);
     options.window = SearchSetup::window(opened_.device);
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;

@@ -2,13 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "worker/printable.h"
@@ -26,57 +22,49 @@ double seconds_since(TimePoint then, const Clock& clock) {
   return std::chrono::duration<double>(clock.now() - then).count();
 }
 
-/// A redrawn line must not wrap.
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
-  return 80;
-}
-
-/// At most so many bytes, which is no fewer columns than characters; never half a character.
-std::string cut(std::string text, std::size_t width) {
-  if (text.size() < width) return text;
-  std::size_t end = width - 2;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
-  return text.substr(0, end) + "…";
-}
-
 }  // namespace
 
-Progress::Mode Progress::detect(bool quiet) {
-  if (quiet) return Mode::quiet;
-  const char* term = std::getenv("TERM");
-  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
-  return ::isatty(STDERR_FILENO) == 1 && !dumb ? Mode::terminal : Mode::plain;
-}
-
-Progress::Progress(Mode mode, const Clock& clock)
-    : mode_(mode), clock_(clock), last_(clock.now()), began_(clock.now()) {}
+Progress::Progress(Mode mode, const Clock& clock, CancelToken cancel)
+    : out_(mode), clock_(clock), cancel_(std::move(cancel)), last_(clock.now()), began_(clock.now()) {}
 Progress::~Progress() {
   ticker_.request_stop();
   if (ticker_.joinable()) ticker_.join();
   finish();
 }
 
-void Progress::clear_lines() {
-  if (drawn_ > 1) fmt::print(stderr, "\033[{}A", drawn_ - 1);
-  if (drawn_ > 0) std::fputs("\r\033[J", stderr);
-  drawn_ = 0;
+void Progress::phase(Phase phase, const std::string& text, double estimate) {
+  begin(fmt::format("[{}/{}] {}", number(phase), phase_count, text), text, estimate);
+  const std::scoped_lock lock(mutex_);
+  phase_ = phase;
 }
 
-void Progress::phase(Phase phase, const std::string& text, double estimate) {
-  std::string line = fmt::format("[{}/{}] {}", number(phase), phase_count, text);
+void Progress::step(const std::string& text, double estimate) {
+  begin(text, text, estimate);
+}
+
+void Progress::begin(const std::string& title, const std::string& text, double estimate) {
+  std::string line = title;
   if (estimate >= 1) line += fmt::format(", about {:.0f} s", estimate);
   const double since = seconds_since(began_, clock_);
   if (since >= 1) line += fmt::format(" ({:.0f} s so far)", since);
-  note(line);
   const std::scoped_lock lock(mutex_);
-  phase_ = phase;
+  out_.stay(worker::printable(line), Style::heading);
   phase_began_ = clock_.now();
   last_ = phase_began_;
   estimate_ = estimate;
-  doing_ = text;
+  doing_ = worker::printable(text);
   status_.clear();
+}
+
+Progress::Flight::Flight(Progress& progress, bool full) : progress_(progress), full_(full) {
+  const std::scoped_lock lock(progress_.mutex_);
+  ++progress_.flying_;
+  progress_.finals_ += full_ ? 1 : 0;
+}
+Progress::Flight::~Flight() {
+  const std::scoped_lock lock(progress_.mutex_);
+  --progress_.flying_;
+  progress_.finals_ -= full_ ? 1 : 0;
 }
 
 void Progress::status(std::string_view text) {
@@ -85,17 +73,16 @@ void Progress::status(std::string_view text) {
   said_ = text;
   status_ = worker::printable(text);  // children, tasks and folders have a say in it
   // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
-  if (mode_ == Mode::plain && status_.starts_with("waiting")) {
+  if (out_.mode() == Mode::plain && status_.starts_with("waiting")) {
     const std::string what = status_.substr(0, status_.find(':'));
-    if (what != waited_for_) fmt::print(stderr, "  {}\n", status_);
+    if (what != waited_for_) out_.stay("  " + status_);
     waited_for_ = what;
-    std::fflush(stderr);
   }
   draw();
 }
 
 void Progress::tick() {
-  if (mode_ == Mode::quiet || ticking_) return;
+  if (out_.mode() == Mode::quiet || ticking_) return;
   ticking_ = true;
   ticker_ = std::jthread([this](std::stop_token stop) {
     std::unique_lock lock(mutex_);
@@ -108,10 +95,7 @@ void Progress::tick() {
 
 void Progress::note(const std::string& text) {
   const std::scoped_lock lock(mutex_);
-  if (mode_ == Mode::quiet) return;
-  clear_lines();
-  fmt::print(stderr, "{}\n", worker::printable(text));
-  std::fflush(stderr);
+  out_.stay(worker::printable(text));
 }
 
 void Progress::ended(const Ended& one) {
@@ -147,14 +131,24 @@ void Progress::left(double seconds) {
 }
 
 std::string Progress::activity() const {
-  if (!phase_ || (!ticking_ && status_.empty())) return {};
+  if (doing_.empty() || (!ticking_ && status_.empty())) return {};
   const double seconds = seconds_since(phase_began_, clock_);
   // In plain mode lines stand far from their phase's, so they name it.
   std::string out =
-      mode_ == Mode::plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
-  if (estimate_ >= 1 && seconds < estimate_) out += fmt::format(" of about {:.0f} s", estimate_);
+      out_.mode() == Mode::plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
+  if (cancel_.cancelled())
+    out += ", ending with what was found";
+  else if (estimate_ >= 1 && seconds < estimate_)
+    out += fmt::format(" of about {:.0f} s", estimate_);
   if (!status_.empty()) out += ", " + status_;
   return out;
+}
+
+/// What a search that is over still waits for.
+std::string Progress::ending() const {
+  if (finals_ > 0) return "ending: measures the best again";
+  if (flying_ == 0) return "ending";
+  return fmt::format("ending: waits for {} candidate{} under way", flying_, flying_ == 1 ? "" : "s");
 }
 
 std::string Progress::counts() const {
@@ -163,8 +157,10 @@ std::string Progress::counts() const {
   const double seconds = std::chrono::duration<double>(clock_.now() - first_).count();
   if (tried_ > 1 && seconds > 0) out += fmt::format(" | {:.0f} a minute", 60 * (tried_ - 1) / seconds);
   const double left = left_ - seconds_since(left_at_, clock_);
-  if (left_ >= 0 && left >= 1) out += fmt::format(" | {:.0f} s left", left);
-  if (left_ >= 0 && left < 1) out += " | ending";
+  if (cancel_.cancelled() || (left_ >= 0 && left < 1))
+    out += " | " + ending();
+  else if (left_ >= 0)
+    out += fmt::format(" | {:.0f} s left", left);
   return out;
 }
 
@@ -213,26 +209,22 @@ std::vector<std::string> Progress::lines() const {
 }
 
 void Progress::draw() {
-  if (mode_ == Mode::quiet) return;
+  const Mode mode = out_.mode();
+  if (mode == Mode::quiet) return;
   const TimePoint now = clock_.now();
-  if (now - last_ < (mode_ == Mode::terminal ? Duration(terminal_every) : Duration(plain_every))) return;
+  if (now - last_ < (mode == Mode::terminal ? Duration(terminal_every) : Duration(plain_every))) return;
   last_ = now;
   const std::vector<std::string> text = lines();
   if (text.empty()) return;
-  if (mode_ == Mode::terminal) {
-    clear_lines();
-    const std::size_t width = terminal_width();
-    for (const std::string& line : text) fmt::print(stderr, "{}  {}", drawn_++ == 0 ? "" : "\n", cut(line, width - 2));
-  } else {
-    fmt::print(stderr, "  {}\n", fmt::join(text, " | "));
-  }
-  std::fflush(stderr);
+  if (mode == Mode::terminal)
+    out_.redraw(text);
+  else
+    out_.stay(fmt::format("  {}", fmt::join(text, " | ")));
 }
 
 void Progress::finish() {
   const std::scoped_lock lock(mutex_);
-  clear_lines();
-  std::fflush(stderr);
+  out_.clear();
 }
 
 }  // namespace planish::session

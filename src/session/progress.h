@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/clock.h"
+#include "base/terminal.h"
 #include "session/phase.h"
 
 namespace planish::session {
@@ -20,14 +22,15 @@ namespace planish::session {
 /// then, without any control characters. Everything goes to stderr; results never do. Thread-safe.
 class Progress {
  public:
-  enum class Mode : std::uint8_t { quiet, plain, terminal };
-  /// Terminal where stderr is one and the environment does not say dumb.
-  static Mode detect(bool quiet);
-  Progress(Mode mode, const Clock& clock);
+  using Mode = LiveLines::Mode;
+  /// `cancel`: once somebody interrupts, what is still waited for is shown instead of the time that is left.
+  Progress(Mode mode, const Clock& clock, CancelToken cancel = {});
   ~Progress();
 
   /// A new phase ("searching 3 regions"). Its line stays. `estimate`: seconds it may take, 0 where nobody can say.
   void phase(Phase phase, const std::string& text, double estimate = 0);
+  /// The same for what has no phases: "verifying model.py".
+  void step(const std::string& text, double estimate = 0);
   /// What is being done or waited for within the phase ("importing it"); a wait is worth a line of its own.
   void status(std::string_view text);
   /// From now on lines are redrawn while nothing happens too, so that seconds pass. At most once; ends with the object.
@@ -46,6 +49,18 @@ class Progress {
   void ended(const Ended& one);
   /// The best so far of a region, against its fallback (0 if not known).
   void best(const std::string& region, double ms, double fallback_ms);
+  /// A candidate is with the evaluator while this lives; `full`: one of the best, measured again. Any thread.
+  class Flight {
+   public:
+    Flight(Progress& progress, bool full);
+    ~Flight();
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+
+   private:
+    Progress& progress_;
+    bool full_;
+  };
   /// Seconds of the search's budget left from now on; negative where there is no such limit.
   void left(double seconds);
   /// Ends the redrawn lines.
@@ -56,23 +71,25 @@ class Progress {
     double ms = 0, fallback_ms = 0;
     std::set<int> cells;
   };
+  void begin(const std::string& title, const std::string& text, double estimate);
   void draw();
-  void clear_lines();
   std::vector<std::string> lines() const;
   std::string activity() const;
   std::string counts() const;
+  std::string ending() const;
   std::string regions() const;
   std::string agents() const;
 
-  Mode mode_;
+  LiveLines out_;
   const Clock& clock_;
+  CancelToken cancel_;
   std::mutex mutex_;
   int tried_ = 0, compiled_ = 0, tested_ = 0, timed_ = 0;
   std::map<std::string, int, std::less<>> failures_;  ///< by outcome, duplicates too
   std::map<std::string, Region, std::less<>> regions_;
   std::map<std::string, int, std::less<>> operators_;
   std::set<int> agents_;
-  std::size_t drawn_ = 0;  ///< lines on the terminal now
+  int flying_ = 0, finals_ = 0;  ///< with the evaluator; of these, measured again
   TimePoint first_{}, last_{};
   double left_ = -1;  ///< when left_at_ was
   TimePoint left_at_{};

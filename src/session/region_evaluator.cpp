@@ -11,13 +11,18 @@
 namespace planish::session {
 
 RegionEvaluator::RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan,
-                                 std::function<double()> seconds_left)
-    : api_(api), session_(std::move(session)), plan_(plan), seconds_left_(std::move(seconds_left)) {}
+                                 std::function<double()> seconds_left, Progress& progress)
+    : api_(api),
+      session_(std::move(session)),
+      plan_(plan),
+      seconds_left_(std::move(seconds_left)),
+      progress_(progress) {}
 
 Result<Evaluation> RegionEvaluator::evaluate(const search::RegionSpec& region, const coder::Candidate& candidate,
                                              bool full, double give_up_ms) {
   const double left = seconds_left_();
   if (left <= 0) return fail("out_of_time", "the time for the search is over");
+  const Progress::Flight flight(progress_, full);
   const WorkScope scope(std::isfinite(left) ? left : 0);
   if (region.alternative && !region.sources_only) {  // the whole is known from the start
     if (const auto error = describe(region.id)) {

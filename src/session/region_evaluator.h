@@ -8,6 +8,7 @@
 
 #include "search/run.h"
 #include "session/plan.h"
+#include "session/progress.h"
 
 namespace planish::session {
 
@@ -15,8 +16,9 @@ namespace planish::session {
 /// to cut the task, of which most are never searched) are when the first question about them comes. Thread-safe.
 class RegionEvaluator : public search::Evaluator {
  public:
-  /// Borrows both. `seconds_left` (infinity: no limit) is how long an answer is waited for; called from any thread.
-  RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan, std::function<double()> seconds_left);
+  /// Borrows all. `seconds_left` (infinity: no limit) is how long an answer is waited for; called from any thread.
+  RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan, std::function<double()> seconds_left,
+                  Progress& progress);
   /// A region that cannot be described fails each of its candidates with `infrastructure`.
   Result<Evaluation> evaluate(const search::RegionSpec& region, const coder::Candidate& candidate, bool full,
                               double give_up_ms) override;
@@ -29,6 +31,7 @@ class RegionEvaluator : public search::Evaluator {
   std::string session_;
   const Plan& plan_;
   std::function<double()> seconds_left_;
+  Progress& progress_;
   std::mutex mutex_;                                       ///< of described_
   std::map<std::string, std::optional<Error>> described_;  ///< alternatives by id
 };

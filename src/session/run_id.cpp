@@ -22,9 +22,9 @@ std::string new_run_id(Clock& clock) {
 Status check_run_id(const std::string& id) {
   constexpr std::size_t longest = 64;
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
-  if (!id.empty() && id.size() <= longest && std::ranges::all_of(id, plain)) return {};
+  if (!id.empty() && id != "latest" && id.size() <= longest && std::ranges::all_of(id, plain)) return {};
   return fail("usage", fmt::format("'{}' cannot be the id of a run", id),
-              "use letters, digits, - and _, at most 64 of them");
+              "use letters, digits, - and _, at most 64 of them; latest stands for the last run");
 }
 
 }  // namespace planish::session

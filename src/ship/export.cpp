@@ -11,13 +11,13 @@ namespace planish::ship {
 
 namespace fs = std::filesystem;
 
-Result<std::string> shipped_task(const fs::path& folder) {
+Result<ShippedFacts> shipped_facts(const fs::path& folder) {
   PLANISH_TRY(const std::string text, read_file(folder / "ship.json"));
   PLANISH_TRY(const Json manifest, parse_json(text, "not_shipped", (folder / "ship.json").string()));
   if (!manifest.is_object() || !manifest.contains("task") || !manifest["task"].is_object()) {
     return fail("not_shipped", fmt::format("{}: ship.json names no task", folder.string()), "ship it again");
   }
-  return manifest["task"].value("name", "task");
+  return ShippedFacts{manifest["task"].value("name", "task"), manifest.value("mode", "")};
 }
 
 Status only_our_code(const fs::path& folder, const Json& manifest) {

@@ -18,8 +18,13 @@ struct ExportRequest {
 /// Most bytes of constants that a single file takes.
 constexpr std::uintmax_t max_embedded_bytes = 256U << 20U;
 
-/// The name of the task that a shipped folder was made from; `not_shipped` where it is none.
-Result<std::string> shipped_task(const std::filesystem::path& folder);
+/// What is to be known of a shipped folder before it is exported.
+struct ShippedFacts {
+  std::string task;  ///< name
+  std::string mode;  ///< program | solution | baseline: nothing was gained, the original ships
+};
+/// `not_shipped` where it is none.
+Result<ShippedFacts> shipped_facts(const std::filesystem::path& folder);
 
 /// The folder itself, elsewhere.
 Status export_folder(const ExportRequest& request);

@@ -148,6 +148,10 @@ Result<RunRecord> Store::run(std::string_view id) const {
       if (found.back().id == id) return found.back();
     }
   }
+  if (found.empty() && id == "latest") {
+    PLANISH_TRY(auto newest, runs(1));
+    if (!newest.empty()) return std::move(newest.front());
+  }
   if (found.empty()) {
     return fail("no_such_run", fmt::format("the store {} has no run {}", impl_->file.string(), id),
                 "planish runs lists them");

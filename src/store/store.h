@@ -123,8 +123,16 @@ class Store {
   Status finish_run(const RunRecord& run, std::string_view result_document);
   /// Newest first; at most `limit`.
   Result<std::vector<RunRecord>> runs(int limit = 1000) const;
-  /// By id or by a unique prefix of it. Kinds `no_such_run`, `ambiguous_run`.
+  /// By id, by a unique prefix of it, or `latest`: the one that began last. Kinds `no_such_run`, `ambiguous_run`.
   Result<RunRecord> run(std::string_view id) const;
+
+  /// Forgets a run with its regions, evaluations and turns, and deletes the objects that no other run names: their
+  /// bytes. What was learned of kernels stays. Nobody may add to the store meanwhile.
+  Result<std::uintmax_t> remove_run(const std::string& id);
+  /// What the store takes on the disk.
+  Result<std::uintmax_t> bytes() const;
+  /// Gives back the room of what was removed.
+  Status compact();
 
   /// What outlives runs, in all: kernels and outcomes on the device.
   struct TuningDatabaseSize {

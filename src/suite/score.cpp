@@ -188,6 +188,7 @@ std::string suite_json(const std::vector<Row>& rows, const SuiteFacts& facts) {
                 {"seconds", number_to_json(row.seconds)},
                 {"seconds_in", row.seconds_in},
                 {"device", row.device},
+                {"hardware", row.hardware.empty() ? Json(nullptr) : Json(row.hardware)},
                 {"shipped", row.shipped},
                 {"resumed", row.resumed}};
     one["gains"] = Json::object();

@@ -254,3 +254,16 @@ def test_a_task_with_neighbours_ships_with_them(tmp_path: Path) -> None:
     assert ran.stdout.strip() == "True", ran.stderr
     refused = home.run("export", "moved", "--form", "file")
     assert refused.returncode == 2 and "planish_test_helper.py" in refused.stderr
+
+
+def test_a_run_that_gained_nothing_exports_nothing_unasked(tmp_path: Path) -> None:
+    home = shipped_by_hand(tmp_path)
+    manifest = tmp_path / "out" / "shipped" / "ship.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"mode": "baseline"}))
+    for form in ("folder", "file"):
+        code, document = home.document("export", "out", "--form", form, "--out", f"made-{form}")
+        assert code == 1 and document["exported"] is None
+        assert not (tmp_path / f"made-{form}").exists()
+    assert "nothing to export" in home.run("export", "out").stdout
+    code, document = home.document("export", "out", "--form", "folder", "--original", "--out", "original")
+    assert code == 0 and (Path(document["exported"]) / "ship.json").exists(), document

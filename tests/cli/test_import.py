@@ -47,7 +47,7 @@ def test_flashinfer_bench(tmp_path: Path) -> None:
 
 def test_backendbench(tmp_path: Path) -> None:
     folder = EXAMPLES / "backendbench"
-    home, _ = imported(tmp_path, str(folder / "traces.txt"), "--format", "backendbench", "--solutions", str(folder / "operators"))
+    home, _ = imported(tmp_path, str(folder / "traces.txt"), "--solutions", str(folder / "operators"))
     assert judged(home, "kernels") == {"add__Tensor-0": "unanswered", "relu__default-0": "ok"}
     with (home.path / "out" / "backendbench" / "operator_summary.csv").open() as file:
         (row,) = csv.DictReader(file)
@@ -56,7 +56,7 @@ def test_backendbench(tmp_path: Path) -> None:
 
 def test_tritonbench(tmp_path: Path) -> None:
     folder = EXAMPLES / "tritonbench"
-    home, _ = imported(tmp_path, str(folder), "--format", "tritonbench", "--solutions", str(folder / "predictions.jsonl"))
+    home, _ = imported(tmp_path, str(folder), "--solutions", str(folder / "predictions.jsonl"))
     (home.path / "in" / "tasks" / "twice_relu-twice_relu-0.py").unlink()
     assert judged(home, "predictions") == {"twice_relu-twice_relu-1": "ok"}
 

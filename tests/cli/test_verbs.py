@@ -76,7 +76,7 @@ def test_verify_finds_a_shipped_folder_that_was_changed(optimised: Optimised, tm
 def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task(solution("1e-5 * torch.tanh(x)"), "honest.py")
-    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2")
+    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench")
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "verified: honest.py")
     assert "says: correct" in done.stdout
@@ -86,7 +86,7 @@ def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
 def test_verify_judges_zeros_that_pass_for_kernelbench(tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task(solution("torch.zeros_like(x)"), "zeros.py")
-    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "2")
+    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench")
     assert code == 1, document
     assert not document["verified"] and document["outcome"] == "wrong"
     assert document["kernelbench"]["correct"] is True and document["kernelbench"]["trials"] == 5

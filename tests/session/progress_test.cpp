@@ -102,7 +102,7 @@ TEST_CASE("on a terminal a few lines are redrawn in place, none of them wider th
     FakeClock clock;
     {
       Redirected redirected(slave);
-      Progress progress(Progress::detect(false), clock);
+      Progress progress(LiveLines::detect(false), clock);
       go_on(progress, clock);
       std::fflush(stderr);
       during = drain(master);
@@ -137,7 +137,7 @@ TEST_CASE("elsewhere plain lines come now and then, without control characters; 
     FakeClock clock;
     {
       Redirected redirected(ends[1]);
-      Progress progress(Progress::detect(quiet), clock);
+      Progress progress(LiveLines::detect(quiet), clock);
       go_on(progress, clock);
       progress.finish();
       std::fflush(stderr);
@@ -151,6 +151,39 @@ TEST_CASE("elsewhere plain lines come now and then, without control characters; 
   }
 }
 
+TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
+  ::setenv("TERM", "xterm", 1);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  FakeClock clock;
+  const CancelToken cancel;
+  {
+    Redirected redirected(ends[1]);
+    Progress progress(LiveLines::detect(false), clock, cancel);
+    const auto later = [&] {
+      clock.advance(std::chrono::seconds(11));
+      progress.ended({"bench", "ok", "r0"});
+    };
+    progress.phase(Phase::search, "searching 1 region", 500);
+    progress.left(500);
+    later();
+    cancel.cancel();
+    {
+      const Progress::Flight one(progress, false), two(progress, false);
+      later();
+    }
+    const Progress::Flight again(progress, true);
+    later();
+  }
+  const std::string text = drain(ends[0]);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(text.find("489 s left") != std::string::npos);
+  CHECK(text.find("478 s left") == std::string::npos);
+  CHECK(text.find("ending: waits for 2 candidates under way") != std::string::npos);
+  CHECK(text.find("ending: measures the best again") != std::string::npos);
+}
+
 TEST_CASE("a wait is said at once and once, with what it is for; seconds that are over are not shown as left") {
   ::setenv("TERM", "xterm", 1);
   int ends[2];
@@ -158,7 +191,7 @@ TEST_CASE("a wait is said at once and once, with what it is for; seconds that ar
   FakeClock clock;
   {
     Redirected redirected(ends[1]);
-    Progress progress(Progress::detect(false), clock);
+    Progress progress(LiveLines::detect(false), clock);
     progress.phase(Phase::capture, "capturing net.py");
     progress.status("importing it");
     clock.advance(std::chrono::seconds(12));

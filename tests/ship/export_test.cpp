@@ -31,7 +31,7 @@ TEST_CASE_FIXTURE(Fixture, "the folder form is the same folder elsewhere") {
   REQUIRE(ship::export_folder(request).has_value());
   CHECK(ship::check_folder(request.out).has_value());
   CHECK(text(request.out / "kernels" / "k0.so") == "binary");
-  CHECK(ship::shipped_task(request.out).value() == "task");
+  CHECK(ship::shipped_facts(request.out).value().task == "task");
   CHECK(ship::export_folder(request).has_value());  // replaces its own
   put("mine/notes.txt", "keep");
   request.out = dir.path() / "mine";

@@ -85,10 +85,37 @@ TEST_CASE("runs are newest first and found by a unique prefix") {
   CHECK(db->run("aa2").value().started == 2);
   CHECK(db->run("aa").error().kind.name() == "ambiguous_run");
   CHECK(db->run("c").error().kind.name() == "no_such_run");
+  CHECK(db->run("latest").value().id == "b");
   CHECK(db->run("").error().kind.name() == "no_such_run");
   CHECK(db->run("%").error().kind.name() == "no_such_run");
 }
 
+TEST_CASE("what is removed takes what no other run names; what both name stays") {
+  Folder folder;
+  auto db = Store::open(folder.path / "store.db");
+  REQUIRE(db);
+  for (const char* id : {"a", "b"}) {
+    REQUIRE(db->begin_run(run(id)));
+    REQUIRE(db->add_region(id, {"r0", "k", 1}));
+    REQUIRE(db->add_evaluation(id, evaluation(1)));
+  }
+  REQUIRE(db->add_evaluation("a", evaluation(2)));
+  RunRecord done = run("a");
+  REQUIRE(db->finish_run(done, "{\"only\":\"a\"}"));
+  const std::string result = db->run("a").value().result;
+  const auto before = db->bytes().value();
+  const auto freed = db->remove_run("a");
+  REQUIRE(freed);
+  CHECK(*freed > 0);
+  CHECK(db->bytes().value() == before - *freed);
+  CHECK(db->run("a").error().kind.name() == "no_such_run");
+  CHECK(db->get(result).error().kind.name() == "no_such_object");
+  const auto kept = db->evaluations("b", true);  // its documents are read
+  REQUIRE(kept);
+  CHECK(kept->size() == 1);
+  CHECK(db->evaluations("a", false).value().empty());
+  CHECK(db->compact());
+}
 TEST_CASE("reading a store that does not exist gives nothing and creates nothing") {
   Folder folder;
   auto db = Store::open_existing(folder.path / "x" / "store.db");

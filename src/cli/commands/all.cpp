@@ -3,10 +3,10 @@
 namespace planish::cli {
 
 const std::vector<MakeCommand>& all_commands() {
-  static const std::vector<MakeCommand> all{optimize_command, verify_command,   try_command,        mcp_command,
-                                            export_command,   suite_command,    import_command,     serve_command,
-                                            runs_command,     show_command,     report_command,     doctor_command,
-                                            cache_command,    patterns_command, environment_command};
+  static const std::vector<MakeCommand> all{
+      optimize_command,    verify_command,   try_command,    runs_command,   show_command,      report_command,
+      export_command,      rm_command,       suite_command,  import_command, serve_command,     mcp_command,
+      environment_command, patterns_command, doctor_command, cache_command,  completion_command};
   return all;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,11 +9,11 @@ namespace {
 class CacheCommand : public Command {
  public:
   CacheCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("cache", "The cache of compiled kernels");
+    verb_ = app.add_subcommand("cache", "The cache of compiled kernels")->group(group::machine);
     verb_->require_subcommand(1);
-    dir_ = verb_->add_subcommand("dir", "Where it is");
-    size_ = verb_->add_subcommand("size", "How large it is");
-    clean_ = verb_->add_subcommand("clean", "Delete what is in it");
+    dir_ = add_action(verb_, "dir", "Where it is");
+    size_ = add_action(verb_, "size", "How large it is");
+    clean_ = add_action(verb_, "clean", "Delete what is in it");
     for (CLI::App* action : {dir_, size_, clean_}) add_output(action, output);
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {

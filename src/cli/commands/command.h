@@ -40,6 +40,8 @@ std::unique_ptr<Command> serve_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> runs_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> show_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> report_command(CLI::App& app, Output& output);
+std::unique_ptr<Command> rm_command(CLI::App& app, Output& output);
+std::unique_ptr<Command> completion_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> doctor_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> cache_command(CLI::App& app, Output& output);
 std::unique_ptr<Command> patterns_command(CLI::App& app, Output& output);

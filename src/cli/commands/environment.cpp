@@ -1,7 +1,9 @@
 #include "cli/environment.h"
 
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
+#include "cli/commands/values.h"
 #include "cli/verbs.h"
 
 namespace planish::cli {
@@ -11,7 +13,8 @@ class EnvironmentCommand : public Command {
  public:
   EnvironmentCommand(CLI::App& app, Output& output) {
     EnvironmentVerb& o = options_;
-    verb_ = app.add_subcommand("environment", "Serve the judge over HTTP, as the environment of a trainer");
+    verb_ = app.add_subcommand("environment", "Serve the judge over HTTP, as the environment of a trainer")
+                ->group(group::serve);
     verb_->add_option("--tasks", o.tasks, "Folder of tasks that completions may be for, as of a suite")
         ->type_name("DIR");
     verb_->add_flag("--task-sources", o.task_sources,
@@ -31,10 +34,10 @@ class EnvironmentCommand : public Command {
     verb_
         ->add_option("--workers", o.workers,
                      "Evaluators a device: they prove side by side and time one after the other")
-        ->check(CLI::Range(1, 64))
+        ->check(whole_number(1, 64))
         ->capture_default_str();
     verb_->add_option("--seeds", o.seeds, "Fresh seeds to test each completion on")
-        ->check(CLI::Range(1, 1000))
+        ->check(whole_number(1, 1000))
         ->capture_default_str();
     verb_->add_flag("--no-times", o.no_times, "Verdicts alone: no speed-ups");
     verb_
@@ -46,15 +49,16 @@ class EnvironmentCommand : public Command {
         ->capture_default_str();
     verb_->add_option("--max-time", o.max_time, "Time to judge one completion in")->capture_default_str();
     verb_->add_option("--queue", o.queue, "Completions that may wait for a device")
-        ->check(CLI::Range(1, 1'000'000))
+        ->check(whole_number(1, 1'000'000))
         ->capture_default_str();
     verb_->add_option("--warm-tasks", o.warm_tasks, "Tasks that each evaluator keeps captured")
-        ->check(CLI::Range(0, 1000))
+        ->check(whole_number(0, 1000))
         ->capture_default_str();
     verb_->add_option("--drain", o.drain, "Time that what was taken gets when the endpoint is stopped")
         ->capture_default_str();
     verb_->add_flag("--json", output.json, "Say where it listens as one document on stdout");
     verb_->add_flag("--quiet", output.quiet, "No line for each completion");
+    add_examples(verb_, {{"planish environment --tasks tasks --port 8000", "rewards for completions over HTTP"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

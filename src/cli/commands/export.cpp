@@ -1,5 +1,7 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
+#include "cli/commands/values.h"
 #include "cli/trajectories.h"
 #include "cli/verbs.h"
 
@@ -9,22 +11,28 @@ namespace {
 class ExportCommand : public Command {
  public:
   ExportCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data");
+    verb_ = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data")
+                ->group(group::runs);
     verb_->add_option("what", options_.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
     verb_
         ->add_option("--form", options_.form,
                      "folder: as shipped; file: one self-contained .py; source: a project to build")
-        ->check(CLI::IsMember({"folder", "file", "source"}))
+        ->check(one_of({"folder", "file", "source"}))
         ->capture_default_str();
     verb_->add_option("--out", options_.out, "What to write; otherwise named after the task, here")->type_name("PATH");
     verb_
         ->add_option(
             "--format", trajectories_.format,
             "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
-        ->check(CLI::IsMember({"trajectories", "pairs"}))
+        ->check(one_of({"trajectories", "pairs"}))
         ->excludes("--form");
+    verb_->add_flag("--original", options_.original, "Also export what gained nothing: the original, as it ships");
     add_store(verb_, options_.store);
     add_output(verb_, output);
+    add_examples(verb_,
+                 {{"planish export latest --form file", "one .py that needs PyTorch alone"},
+                  {"planish export latest --form source", "the kernels as a project to read and build"},
+                  {"planish export latest --format pairs --out pairs.jsonl", "PyTorch and its best kernel, as data"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/main_evaluator.h"
 #include "cli/usage_error.h"
 #include "llm/config.h"
@@ -32,19 +34,11 @@ std::string config_file() {
   return (folder / "planish" / "planish.toml").string();
 }
 
+/// The launcher stands in front of this binary; the name people type is its.
 std::string typed(int argc, char** argv) {
-  std::string out;
-  for (int i = 0; i < argc; ++i) {
-    // The launcher stands in front of this binary; the name people type is its.
-    std::string word = i == 0 ? "planish" : argv[i];
-    if (word.find_first_of(" \t\n'\"$\\") != std::string::npos || word.empty()) {
-      std::string quoted = "'";
-      for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-      word = quoted + "'";
-    }
-    out += (i == 0 ? "" : " ") + word;
-  }
-  return out;
+  std::vector<std::string> words(argv, argv + argc);
+  words.front() = "planish";
+  return command_line(words);
 }
 
 /// --json must hold for usage errors too, which come before the options are known.
@@ -65,6 +59,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("planish ") + version);
   app.set_config("--config", config_file(), "Settings, by verb")->type_name("FILE");
   app.require_subcommand(1);
+  set_formatter(app);
+  app.footer(
+      "planish VERB --help has options and examples. First steps: planish doctor, then planish optimize TASK.py");
   Output output;
 
   std::vector<std::unique_ptr<Command>> commands;

@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -9,10 +10,12 @@ class McpCommand : public Command {
  public:
   McpCommand(CLI::App& app, Output& /*output*/) {
     verb_ = app.add_subcommand("mcp",
-                               "Serve an agent: a Model Context Protocol server on stdin and stdout (docs/agents.md)");
+                               "Serve an agent: a Model Context Protocol server on stdin and stdout (docs/agents.md)")
+                ->group(group::serve);
     add_patterns_file(verb_, "--patterns", options_.patterns);
     add_task_timeout(verb_, options_.task_timeout);
     add_store(verb_, options_.store);
+    add_examples(verb_, {{"planish mcp", "as the command of a server, in an agent's settings"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,10 +9,13 @@ namespace {
 class OptimizeCommand : public Command {
  public:
   OptimizeCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("optimize", "Make a task faster: search, verify, ship");
+    verb_ = app.add_subcommand("optimize", "Make a task faster: search, verify, ship")->group(group::optimize);
     verb_->add_option("task", options_.task, "A Python file with Model and get_inputs")->type_name("TASK.py");
     add_search(verb_, options_.search);
+    begin_group(verb_, "Files");
     verb_->add_option("--out", options_.out, "Folder to ship to")->type_name("DIR")->envname("PLANISH_OUT");
+    add_store(verb_, options_.search.store);
+    begin_group(verb_, "Runs");
     verb_->add_flag("--search-only", options_.search_only,
                     "End with the search: nothing is put together, shipped or timed beside baselines");
     verb_->add_option("--resume", options_.resume, "Go on with an earlier run")->type_name("RUN");
@@ -26,6 +30,10 @@ class OptimizeCommand : public Command {
         ->type_name("DIR");
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);
+    add_examples(verb_, {{"planish optimize model.py", "a minute of search, then times beside torch.compile"},
+                         {"planish optimize model.py --budget 10m --target cuda", "search longer, on a GPU"},
+                         {"planish optimize model.py --baselines eager", "do not wait for torch.compile"},
+                         {"planish optimize --resume latest", "go on with the last run"}});
   }
   std::optional<int> run(const CommandLine& line, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

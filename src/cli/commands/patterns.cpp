@@ -1,7 +1,9 @@
 #include "cli/patterns.h"
 
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
+#include "cli/commands/values.h"
 #include "cli/verbs.h"
 
 namespace planish::cli {
@@ -10,21 +12,22 @@ namespace {
 class PatternsCommand : public Command {
  public:
   PatternsCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("patterns", "Kernels to learn from: Planish's own, and those of your checkouts");
+    verb_ = app.add_subcommand("patterns", "Kernels to learn from: Planish's own, and those of your checkouts")
+                ->group(group::serve);
     verb_->require_subcommand(1);
 
-    import_ = verb_->add_subcommand("import", "Index the kernels of a folder; again replaces what it gave before");
+    import_ = add_action(verb_, "import", "Index the kernels of a folder; again replaces what it gave before");
     import_->add_option("folder", importing_.folder, "A checkout, or an installed package")
         ->required()
         ->type_name("DIR");
     import_->add_option("--kind", importing_.kind, "What it holds")
         ->required()
-        ->check(CLI::IsMember({"cutlass", "triton", "cuda"}));
+        ->check(one_of({"cutlass", "triton", "cuda"}));
     import_->add_option("--name", importing_.name, "To keep them as; else the kind and the folder's name");
     add_patterns_file(import_, "--index", importing_.index);
     add_output(import_, output);
 
-    search_ = verb_->add_subcommand("search", "Find patterns by words and facts");
+    search_ = add_action(verb_, "search", "Find patterns by words and facts");
     search_->add_option("query", searching_.query, "What the kernel does, for what, how")->type_name("TEXT");
     search_->add_option("--op", searching_.operation, "gemm, conv, attention, norm, softmax, scan, reduction, …");
     search_->add_option("--variant", searching_.variant, "grouped, batched, sparse, split_k, block_scaled, rms, …");
@@ -39,10 +42,10 @@ class PatternsCommand : public Command {
     search_->add_option("--language", searching_.language, "planish, cutlass, cute_dsl, triton, gluon or cuda");
     search_->add_option("--form", searching_.form, "kernel, collective, example, configuration, template, …");
     search_->add_option("--kind", searching_.kind, "Of imports of that kind")
-        ->check(CLI::IsMember({"planish", "cutlass", "triton", "cuda"}));
+        ->check(one_of({"planish", "cutlass", "triton", "cuda"}));
     search_->add_option("--name", searching_.name, "Of the import kept as that");
     search_->add_option("-n,--limit", searching_.limit, "Most patterns to give")
-        ->check(CLI::Range(1, 1000))
+        ->check(whole_number(1, 1000))
         ->capture_default_str();
     search_->add_flag("--no-embedding", searching_.no_embedding,
                       "By words and facts alone, also where there are vectors");
@@ -50,23 +53,23 @@ class PatternsCommand : public Command {
     add_patterns_file(search_, "--index", searching_.index);
     add_output(search_, output);
 
-    embed_ = verb_->add_subcommand(
-        "embed", "Make vectors of what searches rank, with the [embedding] of planish.toml; again goes on");
+    embed_ = add_action(verb_, "embed",
+                        "Make vectors of what searches rank, with the [embedding] of planish.toml; again goes on");
     add_patterns_file(embed_, "--index", embedding_.index);
     add_output(embed_, output);
 
-    show_ = verb_->add_subcommand("show", "One pattern: its facts, its source, what it achieved");
+    show_ = add_action(verb_, "show", "One pattern: its facts, its source, what it achieved");
     show_->add_option("id", showing_.id, "Its id, or the beginning of it")->required()->type_name("ID");
     show_->add_flag("--source", showing_.source, "Its source alone");
     add_store(show_, showing_.store);
     add_patterns_file(show_, "--index", showing_.index);
     add_output(show_, output);
 
-    list_ = verb_->add_subcommand("list", "What was imported");
+    list_ = add_action(verb_, "list", "What was imported");
     add_patterns_file(list_, "--index", listing_.index);
     add_output(list_, output);
 
-    forget_ = verb_->add_subcommand("forget", "Remove what was imported under a name");
+    forget_ = add_action(verb_, "forget", "Remove what was imported under a name");
     forget_->add_option("name", forgetting_.id)->required()->type_name("NAME");
     add_patterns_file(forget_, "--index", forgetting_.index);
     add_output(forget_, output);

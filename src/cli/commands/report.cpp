@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,12 +9,13 @@ namespace {
 class ReportCommand : public Command {
  public:
   ReportCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("report", "Write a run as one HTML page");
+    verb_ = app.add_subcommand("report", "Write a run as one HTML page")->group(group::runs);
     verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
     verb_->add_option("--out", options_.out, "File to write, or a folder; else planish-report-RUN.html here")
         ->type_name("FILE.html");
     add_store(verb_, options_.store);
     add_output(verb_, output);
+    add_examples(verb_, {{"planish report latest", "writes planish-report-RUN.html"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -1,5 +1,7 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
+#include "cli/commands/values.h"
 #include "cli/verbs.h"
 
 namespace planish::cli {
@@ -8,10 +10,11 @@ namespace {
 class RunsCommand : public Command {
  public:
   RunsCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("runs", "List what was run");
-    verb_->add_option("--limit", limit_)->check(CLI::PositiveNumber)->capture_default_str();
+    verb_ = app.add_subcommand("runs", "List what was run")->group(group::runs);
+    verb_->add_option("--limit", limit_)->check(whole_number(1))->capture_default_str();
     add_store(verb_, store_);
     add_output(verb_, output);
+    add_examples(verb_, {{"planish runs", "the last 50"}, {"planish runs --json", "for a script"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,12 +9,16 @@ namespace {
 class ServeCommand : public Command {
  public:
   ServeCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand(
-        "serve",
-        "Keep an evaluator warm for optimize and verify commands started in this folder (runs until it is idle)");
+    verb_ =
+        app.add_subcommand(
+               "serve",
+               "Keep an evaluator warm for optimize and verify commands started in this folder (runs until it is idle)")
+            ->group(group::serve);
     verb_->add_option("--idle", options_.idle, "Time without a command after which it ends")->capture_default_str();
     verb_->add_flag("--stop", options_.stop, "End the one that runs, after the commands that use it");
     add_output(verb_, output);
+    add_examples(verb_, {{"planish serve &", "later commands in this folder start in a tenth of a second"},
+                         {"planish serve --stop", "end it"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,13 +9,16 @@ namespace {
 class ShowCommand : public Command {
  public:
   ShowCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("show", "Show a run, or one candidate of it with what the judge says");
+    verb_ =
+        app.add_subcommand("show", "Show a run, or one candidate of it with what the judge says")->group(group::runs);
     verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
     verb_->add_option("candidate", options_.candidate, "A program's hash, or the beginning of it")
         ->type_name("CANDIDATE");
     verb_->add_flag("--replay", options_.replay, "Derive every decision again from the store, and compare");
     add_store(verb_, options_.store);
     add_output(verb_, output);
+    add_examples(verb_, {{"planish show latest", "the last run"},
+                         {"planish show latest 3f9a", "one of its candidates, with its source"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

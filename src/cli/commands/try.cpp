@@ -1,4 +1,5 @@
 #include "cli/commands/command.h"
+#include "cli/commands/help.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
 
@@ -8,8 +9,9 @@ namespace {
 class TryCommand : public Command {
  public:
   TryCommand(CLI::App& app, Output& output) {
-    verb_ = app.add_subcommand("try",
-                               "Judge what you wrote for a task: kernels for it or a region of it, or a Python file");
+    verb_ =
+        app.add_subcommand("try", "Judge what you wrote for a task: kernels for it or a region of it, or a Python file")
+            ->group(group::optimize);
     verb_->add_option("task", options_.task, "A Python file with Model and get_inputs")
         ->required()
         ->type_name("TASK.py");
@@ -28,6 +30,9 @@ class TryCommand : public Command {
     add_task_timeout(verb_, options_.task_timeout);
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);
+    add_examples(verb_, {{"planish try model.py", "list the regions there are kernels to write for"},
+                         {"planish try model.py kernels.txt --region r0", "judge kernels for one of them"},
+                         {"planish try model.py answer.py --quick", "a first look at a ModelNew"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -46,7 +46,7 @@ Result<Imported> import_backendbench(const std::filesystem::path& traces, const 
 /// Files with functions, a line of `#`, and a test that calls them; predictions in JSON lines (empty: none).
 Result<Imported> import_tritonbench(const std::filesystem::path& folder, const std::filesystem::path& predictions);
 
-/// What of a collection a folder is by what it holds; empty where nothing is known of it.
-std::string format_of(const std::filesystem::path& folder);
+/// What of a collection a folder or file is by what it holds; empty where nothing is known of it.
+std::string format_of(const std::filesystem::path& from);
 
 }  // namespace planish::suite::formats

@@ -1,0 +1,103 @@
+"""--help, words for what options take, completion: nothing here runs a task."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from command import Home, lines
+
+VERBS = ("optimize", "verify", "try", "runs", "show", "report", "export", "rm", "suite", "import", "serve", "mcp", "environment", "patterns", "doctor", "cache")
+
+
+def test_verbs_and_options_stand_in_groups(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    text = home.run("--help").stdout
+    headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert 4 <= len(headings) <= 7, headings
+    assert all(f"\n  {verb} " in text for verb in VERBS)
+    search = home.run("optimize", "--help").stdout
+    assert len([line for line in search.splitlines() if line.endswith(":") and not line.startswith(" ")]) >= 6
+    assert max(len(line) for line in search.split("Examples:")[0].splitlines()) <= 100
+    assert "--models 0..32" in search and "INT:" not in search
+
+
+@pytest.mark.parametrize("verb", [v for v in VERBS if v not in ("cache", "patterns")])
+def test_every_verb_has_examples_that_name_options_it_has(tmp_path: Path, verb: str) -> None:
+    text = Home(tmp_path).run(verb, "--help").stdout
+    above, examples = text.split("Examples:\n")
+    for line in examples.splitlines():
+        command = line.split("#")[0].split()
+        assert command[:2] == ["planish", verb] or command[0] == "source", line
+        assert all(word in above for word in command if word.startswith("--")), line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["runs", "--limit", "0"], "--limit: '0' is no whole number of 1 or more"),
+        (["runs", "--limit", "99999999999"], "--limit: 99999999999 is too large a number"),
+        (["optimize", "x", "--models", "64"], "--models: '64' is no whole number from 0 to 32"),
+        (["optimize", "x", "--seed", "-1"], "--seed: '-1' is no whole number of 0 or more"),
+        (["export", "x", "--form", "fil"], "--form: there is no 'fil'; did you mean 'file'?"),
+    ],
+)
+def test_ranges_and_choices_are_told_in_words(tmp_path: Path, arguments: list[str], error: str) -> None:
+    done = Home(tmp_path).run(*arguments)
+    assert done.returncode == 2 and error in lines(done.stderr, "error: ")[0]
+    assert len(done.stderr) < 400
+
+
+@pytest.mark.parametrize("verb", [["optimize"], ["verify", "x.py"], ["try"]])
+def test_a_syntax_error_is_told_before_torch_is_imported(tmp_path: Path, verb: list[str]) -> None:
+    home = Home(tmp_path)
+    home.task("x = 1\n", "x.py")
+    task = home.task("import torch\nclass Model(:\n    pass\n")
+    arguments = [verb[0], task, *verb[1:]]
+    # An interpreter that cannot import torch says the same: nobody asked it to.
+    began = time.monotonic()
+    code, document = home.document(*arguments, "--target", "cpu", env={"PYTHONPATH": "/nonexistent"})
+    assert code == 2 and document["error"]["kind"] == "not_python"
+    assert "line 2" in document["error"]["message"] and document["error"]["hint"]
+    assert time.monotonic() - began < 5
+
+
+def complete(home: Home, *words: str) -> set[str]:
+    """What bash offers for the last word."""
+    script = home.run("completion", "bash").stdout
+    listed = " ".join(f"'{word}'" for word in ("planish", *words))
+    ask = f'{script}\nCOMP_WORDS=({listed}); COMP_CWORD={len(words)}; _planish; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True, check=True, cwd=home.path)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "model.py").write_text("")
+    assert set(VERBS) <= complete(home, "")
+    assert complete(home, "op") == {"optimize"}
+    assert {"--budget", "--baselines"} <= complete(home, "optimize", "--b")
+    assert all(word.startswith("--b") for word in complete(home, "optimize", "--b"))
+    assert "model.py" in complete(home, "optimize", "mod")
+    assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source"}
+    assert complete(home, "cache", "s") == {"size"}
+    assert "latest" in complete(home, "show", "")
+    assert complete(home, "optimize", "--resume", "l") == {"latest"}
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_read_their_script(tmp_path: Path, shell: str) -> None:
+    script = Home(tmp_path).run("completion", shell).stdout
+    assert "optimize" in script and "budget" in script and "folder" in script
+    if shutil.which(shell) is not None:
+        (tmp_path / "script").write_text(script)
+        assert subprocess.run([shell, "-n", "script"], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_completion_knows_no_other_shell(tmp_path: Path) -> None:
+    done = Home(tmp_path).run("completion", "tcsh")
+    assert done.returncode == 2 and "bash, zsh, fish" in done.stderr
