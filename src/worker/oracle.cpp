@@ -31,7 +31,10 @@ Result<Oracle> Oracle::start(const Toolbox& tools) {
   return start(tools.capture_module("planish.oracle"));
 }
 
-Result<Oracle> Oracle::start(const SpawnOptions& options) {
+Result<Oracle> Oracle::start(SpawnOptions options) {
+  // Between two timed calls it writes new contents. Threads that spin for milliseconds after that would take the cores
+  // from whoever is called next.
+  options.env.emplace_back("OMP_WAIT_POLICY", "passive");
   PLANISH_TRY(auto child, Child::start("oracle", options));
   return Oracle(std::move(child));
 }

@@ -20,7 +20,7 @@ class Child;
 class Oracle {
  public:
   static Result<Oracle> start(const Toolbox& tools);
-  static Result<Oracle> start(const SpawnOptions& options);
+  static Result<Oracle> start(SpawnOptions options);
   Oracle(Oracle&&) noexcept;
   Oracle& operator=(Oracle&&) noexcept;
   ~Oracle();
