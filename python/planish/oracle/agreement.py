@@ -52,7 +52,7 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
         for name, tensor in _state(model):
             named(tensor, types[name])
         args, kwargs = pytree.tree_map(lambda x: named(promote(x), x.dtype) if isinstance(x, torch.Tensor) else x, (args, kwargs))
-        with promoting():
+        with promoting(types=False):
             result = answer_of(model, args, kwargs)
     except (Undecided, MemoryError, torch.OutOfMemoryError):
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -251,13 +251,14 @@ class _Types(TorchFunctionMode):
 
 
 @contextmanager
-def in_double(arithmetic: Arithmetic | None = None) -> Iterator[Promoting]:
-    """What runs in the body, torch's default dtype included. Its tensors must be promoted, and named, where it writes into them."""
+def in_double(arithmetic: Arithmetic | None = None, types: bool = True) -> Iterator[Promoting]:
+    """What runs in the body, torch's default dtype included. Its tensors must be promoted, and named, where it writes into them. `types`: Python sees
+    the types that values stand for; torch's modules (the fast path of nn.TransformerEncoder) go another way while somebody answers for them."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     promoting = Promoting(arithmetic)
     try:
-        with torch.no_grad(), _Types(promoting.how), promoting:
+        with torch.no_grad(), _Types(promoting.how) if types else nullcontext(), promoting:
             yield promoting
     finally:
         torch.set_default_dtype(before)

@@ -84,7 +84,8 @@ def test_a_reference_that_does_not_end_is_a_sentence(tmp_path: Path, monkeypatch
 
 def test_a_capture_that_does_not_end_leaves_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planish.oracle.task.CAPTURE_PATIENCE", 0.2)
-    path = written(tmp_path, "parts = [x[i, : int(n)].sum() for i, n in enumerate((x[:, 0] > 0).long())]\nreturn torch.stack(parts)", "[torch.randn(64, 4)]")
+    forward = "time.sleep(0.4)\nparts = [x[i, : int(n)].sum() for i, n in enumerate((x[:, 0] > 0).long())]\nreturn torch.stack(parts)"
+    path = written(tmp_path, forward, "[torch.randn(64, 4)]", more="import time\n")
     task = Task(str(path), torch.device("cpu"), str(tmp_path / "blobs"))
     assert task.module is not None and "was not captured within 0.2 s" in task.graph["nodes"][0]["args"][1]["str"]
 
