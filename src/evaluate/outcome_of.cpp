@@ -101,10 +101,10 @@ std::size_t outputs_of(const worker::DataSet& set) {
 
 bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply& second) {
   if (first.outputs.size() != second.outputs.size()) return true;
-  // Atomics may add in another order: that moves the error by a part of what rounding is allowed, or by the last place
-  // of every element where eager rounds no more than once; a race by more.
+  // Atomics may add in another order: that moves the error by a part of what rounding is allowed, or each element by
+  // one of its last places to either side where eager rounds no more than once; a race by more.
   const auto differ = [](double a, double b, double gate, double eps) {
-    return std::fabs(a - b) > std::max(0.5 * gate, eps);
+    return std::fabs(a - b) > std::max(0.5 * gate, 2 * eps);
   };
   for (std::size_t i = 0; i < first.outputs.size(); ++i) {
     const OutputErrors& a = first.outputs[i];

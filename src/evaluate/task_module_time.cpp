@@ -345,6 +345,9 @@ class TaskEvaluator::ModuleTiming {
   /// Whether new contents take it about as long as contents it has met before. Known only where there are two sets.
   Result<bool> computes_anew() {
     if (sets_.size() < 2) return true;
+    // Where the task is a module, new contents cost the oracle runs of it that known ones do not, and whoever is called
+    // after those finds other things in the caches. On the host no timed call met contents twice anyway.
+    if (on_host_ && !task_.graph_.refusal().empty()) return true;
     PLANISH_TRY(const auto alone, be_alone());
     PLANISH_TRY(auto why, keeps_results({[this] { return task_.fresh_seed(); },
                                          [this](std::uint64_t seed) { return call_on(seed); },

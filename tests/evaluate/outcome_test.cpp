@@ -85,7 +85,8 @@ TEST_CASE("repeats may differ by rounding, not by more") {
     return check;
   };
   CHECK(repeats_disagree(exact(1e-8, 0), exact(9e-8, 0)));
-  CHECK_FALSE(repeats_disagree(exact(1e-8, 1.19e-7), exact(9e-8, 1.19e-7)));
+  CHECK_FALSE(repeats_disagree(exact(1e-8, 1.19e-7), exact(1.4e-7, 1.19e-7)));
+  CHECK(repeats_disagree(exact(1e-8, 1.19e-7), exact(3e-7, 1.19e-7)));
 }
 
 TEST_CASE("times that cannot be true are told apart from slow starts") {
