@@ -10,14 +10,14 @@
 namespace planish {
 
 enum class Style : std::uint8_t { plain, heading, error, hint, dim };
-/// Whether stderr gets colours: a terminal that is not dumb, unless NO_COLOR or CLICOLOR=0 forbids it; CLICOLOR_FORCE
-/// asks for them anywhere.
+/// True where stderr gets colours: on a terminal that is not dumb, unless NO_COLOR or CLICOLOR=0 forbids it;
+/// CLICOLOR_FORCE asks for them anywhere.
 bool coloured();
 /// The text in this style, as stderr may show it. A line must not end within.
 std::string styled(Style style, std::string_view text);
 
-/// What is written to stderr: lines that stay and, on a terminal, a few below them that are redrawn. One at a time a
-/// process; not thread-safe but for write_over_live_lines().
+/// Lines on stderr that stay and, on a terminal, a few below them that are redrawn. One at a time a process; not
+/// thread-safe but for write_over_live_lines().
 class LiveLines {
  public:
   enum class Mode : std::uint8_t { quiet, plain, terminal };

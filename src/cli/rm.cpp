@@ -27,7 +27,7 @@ Result<Removed> remove_runs(const RmVerb& options) {
   {
     PLANISH_TRY(const auto looked, store::Store::open_existing(file));
     PLANISH_TRY(const auto all, looked.runs());
-    // What another one is about to name may be just what is removed here.
+    // A run under way may be about to name just what is removed here.
     for (const auto& run : all) {
       if (live_state(run.id, run.state) == "running")
         return fail("usage", fmt::format("run {} is under way in this store", run.id), "remove runs when it has ended");

@@ -17,10 +17,6 @@ constexpr std::size_t most_lines = 6;
 /// So many must have run before anything is said of the rest.
 constexpr std::size_t least_known = 2;
 
-double seconds_since(TimePoint then) {
-  return std::chrono::duration<double>(real_clock().now() - then).count();
-}
-
 std::string duration_text(double seconds) {
   if (seconds < 100) return fmt::format("{:.0f} s", seconds);
   return seconds < 6000 ? fmt::format("{:.0f} min", seconds / 60) : fmt::format("{:.1f} h", seconds / 3600);
@@ -84,7 +80,7 @@ std::string SuiteProgress::total() const {
   std::string out = fmt::format("{} of {} done in {}", done_, jobs_, duration_text(seconds_since(began_)));
   if (cancel_.cancelled()) return out + fmt::format(", ending: waits for {} to keep what they found", at_work_.size());
   if (ran_ < least_known) return out;
-  // What runs now has part of its time behind it; those that take longer than the mean are about to end, for all we
+  // Jobs at work have part of their time behind them; one that takes longer than the mean is about to end, for all we
   // know.
   const double mean = seconds_ / static_cast<double>(ran_);
   double work = mean * static_cast<double>(jobs_ - done_ - at_work_.size());

@@ -15,7 +15,7 @@
 
 namespace planish::cli {
 
-/// What a suite shows: a line that stays for each job that begins or ends and, between them, what each one at work is
+/// Progress of a suite: a line that stays for each job that begins or ends and, between them, what each one at work is
 /// doing, what is done, and what the rest may take. Thread-safe.
 class SuiteProgress {
  public:

@@ -6,8 +6,8 @@
 
 namespace planish::cli {
 
-/// Whether a Python file can be compiled at all, as a bare interpreter sees it in some milliseconds: what imports torch
-/// says the same many seconds later. Kind `not_python`. Any other trouble is left to whoever runs the file.
+/// Compiles a Python file in a bare interpreter, in some milliseconds, and runs nothing: what imports torch says the
+/// same many seconds later. Kind `not_python`. Any other trouble is left to whoever runs the file.
 Status check_syntax(const std::filesystem::path& file);
 
 }  // namespace planish::cli

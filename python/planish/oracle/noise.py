@@ -22,6 +22,7 @@ from planish.capture.opaque import Module
 from planish.oracle import layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
+from planish.oracle.promoted import accumulates
 from planish.oracle.sample import sample
 
 SINGLE, DOUBLE_UNIT = 2.0**-24, 2.0**-53
@@ -167,7 +168,7 @@ class Steps(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
         operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not _accumulates(name, args, kwargs)):
+        if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not accumulates(name, args, kwargs)):
             return func(*args, **kwargs)
         if name in _PRODUCTS:
             return self._product(func, name, args, kwargs)
@@ -298,10 +299,6 @@ class Steps(TorchDispatchMode):
         transposed = bool(args[6])
         terms = weight.numel() / max(1, weight.shape[1] if transposed else weight.shape[0])
         return self._reduced(result, squares, terms, _alike(source) and _alike(weight))
-
-
-def _accumulates(name: str, args: Any, kwargs: Any) -> bool:
-    return name == "index_put" and bool(args[3] if len(args) > 3 else kwargs.get("accumulate", False))
 
 
 #: Pointwise operators that are computed in steps; of all others torch's decompositions are another spelling.

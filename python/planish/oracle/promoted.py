@@ -161,7 +161,7 @@ class Promoting(Reads):
         wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
         if name in ("_softmax", "_log_softmax") and len(wide_args) > 2:
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
-        moves = func.is_view or func._schema.is_mutable or (name in self.how.moves and not _accumulates(name, args, kwargs))
+        moves = func.is_view or func._schema.is_mutable or (name in self.how.moves and not accumulates(name, args, kwargs))
         if not moves:
             self.how.reads([t for t in pytree.tree_leaves((wide_args, wide_kwargs)) if isinstance(t, torch.Tensor)])
         result = self._call(func, args, kwargs, wide_args, wide_kwargs, dtype)
@@ -272,7 +272,8 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided
 
 
-def _accumulates(name: str, args: Any, kwargs: Any) -> bool:
+def accumulates(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether the operator adds to elements that it otherwise only moves."""
     return name.startswith("index_put") and bool(args[3] if len(args) > 3 else kwargs.get("accumulate", False))
 
 
@@ -281,7 +282,7 @@ def _twin(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     base = name.removesuffix("_")
     if base == name or func.namespace != "aten" or torch.Tag.inplace_view in func.tags:
         return None
-    if base in _MOVE_IN_PLACE and not _accumulates(name, args, kwargs):
+    if base in _MOVE_IN_PLACE and not accumulates(name, args, kwargs):
         return None
     return getattr(getattr(aten, base, None), func._overloadname, None)
 

@@ -40,7 +40,7 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   return out;
 }
 
-/// What the option takes, where that is known: a list of words; a run's id is completed with the newest.
+/// Words that the option takes, where they are known; a run's id is completed with the newest.
 std::vector<std::string> words_of(const CLI::Option& option) {
   if (type_of(option) == "RUN") return {"latest"};
   return choices_of(option);

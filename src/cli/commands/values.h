@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// What options take, told in words where something else is typed. The description is what --help shows as the type.
+/// Checks of options, which say in words what is taken. The description is what --help shows as the type.
 namespace planish::cli {
 
 /// A whole number between these, both included.
