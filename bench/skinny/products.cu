@@ -86,7 +86,7 @@ struct P {
 template <class T>
 __global__ void __launch_bounds__(T::warps * 32, T::resident) product(const Args args) {
   extern __shared__ __align__(128) unsigned char memory[];
-  skinny_product<T>(args, memory);
+  skinny_product<T>(args, memory, blockIdx.x, gridDim.x);
 }
 
 __global__ void fill(u16* p, size_t n, float scale, u32 seed) {

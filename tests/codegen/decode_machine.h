@@ -100,10 +100,12 @@ static void begin_fiber() {
   fibers[threadIdx.x].over = true;
   next();
 }
+static void before_block();
 static void run_blocks(int blocks, int threads, std::function<void()> kernel) {
   body = std::move(kernel);
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     std::memset(pl_smem, 0xff, sizeof pl_smem);
+    before_block();
     fibers.clear();
     fibers.resize(threads);
     for (Fiber& fiber : fibers) {
@@ -149,6 +151,21 @@ template <int n> void cp_async_wait() {
       std::memcpy(pl_smem + copy.to, copy.from, copy.bytes);
     }
   }
+}
+static int waits;  // that threads of the block have come to
+static void before_block() { waits = 0; }
+static void dependency_launch() {}
+static void dependency_wait() { ++waits; }
+static void prefetch_line(const void*) {}
+template <typename T> T load_visible(const T* from) {
+  if (waits == 0) std::abort();
+  return *from;
+}
+static uint4 load_visible_16(const void* from) {
+  if (waits == 0 || (unsigned long long)from % 16 != 0) std::abort();
+  uint4 v;
+  std::memcpy(&v, from, 16);
+  return v;
 }
 static uint4 shared_load_16(u32 from) { uint4 v; std::memcpy(&v, pl_smem + from, 16); return v; }
 template <bool bf16> void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {

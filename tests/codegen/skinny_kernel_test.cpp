@@ -62,7 +62,7 @@ template <class P> int check() {
   const Args args{x.data(), w.data(), y.data()};
   cpu::waits = cpu::launches = 0;
   cpu::asked_for_x = false;
-  int wrong = emu_launch([&] { skinny_product<P>(args, emu::block->dynamic.data()); }, P::blocks, P::warps * 32, 1, false,
+  int wrong = emu_launch([&] { skinny_product<P>(args, emu::block->dynamic.data(), blockIdx.x, P::blocks); }, P::blocks, P::warps * 32, 1, false,
                          SkinnyLayout<P>::shared_bytes, pointers, bytes, 3);
   wrong += cpu::asked_for_x + (cpu::waits != P::blocks * P::warps * 32) + (cpu::launches != P::blocks * P::warps * 32);
   for (int m = 0; m < P::count; ++m) {

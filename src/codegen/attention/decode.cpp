@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/architecture.h"
 #include "codegen/cheapest.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/passes.h"
@@ -52,8 +53,18 @@ DecodeTiling decode_plan(const Genome& genome) {
   return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
 }
 
+/// Of shared memory, where there are few keys: half of a multiprocessor's, so that the launch after this one begins
+/// beside it.
+bool leaves_room(const Decode& d, const DecodeTiling& plan, const Device& device) {
+  constexpr std::int64_t few = 128 << 10;  // bytes a multiprocessor
+  const std::int64_t bytes = d.units * d.length * (d.features + d.columns) * 2;
+  const std::int64_t shared = backend::architecture(device.arch).shared_bytes;
+  return bytes > few * device.sms || (decode_shared_bytes(d, plan) + 1024) * plan.blocks <= shared / 2;
+}
+
 std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
   constexpr std::int64_t registers = 65536;
+  if (!leaves_room(d, plan, device)) return "no room for the launch after it";
   if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
     return "the blocks' shared memory does not fit";
   // Sums and queries of a thread, and what goes on beside them.
@@ -113,6 +124,7 @@ class DecodeSchedule : public Schedule {
     out.shared = decode_shared_bytes(decode_, plan);
     for (const int input : text.inputs) out.args.push_back({Kind::input, input});
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
+    out.early.emplace();
     if (plan.splits == 1) return out;
     out.scratch_bytes = {decode_.units * plan.splits * decode_partial_bytes(decode_), decode_.units * 4};
     out.zeroed = {1};
@@ -180,12 +192,21 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   PLANISH_TRY(d.keys, rows_of(kernel, a.scores.second, a.scores.k[0], a.scores.n[0], d.element));
   PLANISH_TRY(d.values, rows_of(kernel, a.values.second, a.values.n[0], a.values.k[0], d.element));
   if (half_type(kernel, a.scores.first) != d.element) return no_decode("queries of another precision than keys");
+  const Node* const query = contraction::plain_load(kernel, a.scores.first);
+  const int feature = a.scores.k[0];
+  d.computed = query == nullptr || !query->where.empty() || gathers(*query) ||
+               query->index.coefficient_of(feature) != 1 || query->index.constant_term() % whole_vector != 0 ||
+               !std::ranges::all_of(query->index.terms(), [&](const auto& term) {
+                 const bool own = term.atom.kind == ir::Atom::Kind::variable && term.atom.variable == feature;
+                 return own || term.coefficient % whole_vector == 0;
+               });
   return d;
 }
 
 std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (d.features * 2 + 64 + d.columns * 2 + 16);
-  return std::max({ring, plan.warps * decode_partial_bytes(d), d.rows * (plan.splits + 1) * 4});
+  const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
+  return std::max({queries + ring, plan.warps * decode_partial_bytes(d), d.rows * (plan.splits + 1) * 4});
 }
 
 std::int64_t decode_partial_bytes(const Decode& d) {

@@ -28,6 +28,7 @@ struct Decode {
   DType element = DType::bf16;  ///< of q, k and v
   KeyRows keys, values;
   std::int64_t units = 1, rows = 1, length = 1, features = 1, columns = 1;
+  bool computed = false;  ///< queries are no rows of neighbouring elements in memory
 };
 
 /// Error kind `unsupported`, saying why, where it is another attention: of more rows, in other dtypes, of factors that

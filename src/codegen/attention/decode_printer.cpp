@@ -24,6 +24,9 @@ struct LastKey {
   std::int64_t plus = 0;  ///< keys from node + plus on count for nothing
 };
 
+/// Keys that a block brings into the L2 cache while launches before it still run: what it will ask for first.
+constexpr int most_ahead = 256;
+
 /// Prints the policy that `sm90/decode_attention.cuh` asks for.
 class DecodePrinter {
  public:
@@ -37,7 +40,8 @@ class DecodePrinter {
     out.inputs = inputs_ = writer_.inputs(roots);
     const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
     writer_.line("// ---- policy ----");
-    writer_.line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }");
+    // What a launch before may have written.
+    writer_.line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }");
     policy();
     entry();
     out.source = contraction::place_prelude() + device_text(files) + writer_.out;
@@ -73,13 +77,15 @@ class DecodePrinter {
                              plan_.splits));
     writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
                              d_.values.stride));
-    writer_.line(fmt::format("static constexpr bool bf16 = {};", d_.element == DType::bf16));
+    writer_.line(fmt::format("static constexpr bool bf16 = {}, computed = {}, chained = true;",
+                             d_.element == DType::bf16, d_.computed));
+    writer_.line(fmt::format("static constexpr int ahead = {};", last_keys().empty() ? most_ahead : 0));
     writer_.open("struct Args {");
     for (const int i : inputs_)
-      writer_.line(fmt::format("const {}* __restrict__ in{};",
-                               printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
+      writer_.line(
+          fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      writer_.line(fmt::format("{}* __restrict__ out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
+      writer_.line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
     end_struct();
     begin_of("key", d_.keys);
     begin_of("value", d_.values);
@@ -165,39 +171,22 @@ class DecodePrinter {
     const int root = a_.scores.first;
     const std::vector<int> roots{root};
     const int feature = a_.scores.k[0];
-    const Node* const load = contraction::plain_load(kernel_, root);
-    open(fmt::format("uint4 query({}, int row, int first)", at), writer_.inputs(roots), {});
     const auto place = [&] {
       if (!a_.scores.batch.empty()) writer_.decode("unit", a_.scores.batch);
       if (!a_.scores.m.empty()) writer_.decode("row", a_.scores.m);
       writer_.decode("feature", std::vector<int>{feature});
     };
-    const bool aligned = load != nullptr && load->where.empty() && load->index.coefficient_of(feature) == 1 &&
-                         load->index.constant_term() % 8 == 0 &&
-                         std::ranges::all_of(load->index.terms(), [&](const auto& term) {
-                           const bool own = term.atom.kind == ir::Atom::Kind::variable && term.atom.variable == feature;
-                           return own || term.coefficient % 8 == 0;
-                         });
-    if (aligned) {
-      writer_.line("const int feature = first;");
-      place();
-      writer_.line(fmt::format("return *(const uint4*)(in{} + ({}));", load->input, writer_.place_of(load->index)));
-    } else {
-      writer_.line("u32 words[4];");
-      writer_.line("#pragma unroll");
-      writer_.open("for (int pair = 0; pair < 4; ++pair) {");
-      writer_.line("float two[2];");
-      writer_.line("#pragma unroll");
-      writer_.open("for (int side = 0; side < 2; ++side) {");
-      writer_.line("const int feature = first + 2 * pair + side;");
+    if (d_.computed) {
+      open(fmt::format("u16 element({}, int row, int feature)", at), writer_.inputs(roots), {});
       place();
       writer_.nodes(roots);
-      writer_.line(fmt::format("two[side] = {};", writer_.name(root)));
-      writer_.close();
-      writer_.line(
-          fmt::format("words[pair] = {}(two[0], two[1]);", d_.element == DType::bf16 ? "pack_bf16" : "pack_f16"));
-      writer_.close();
-      writer_.line("return make_uint4(words[0], words[1], words[2], words[3]);");
+      writer_.line(fmt::format("return (u16)({0}({1}, {1}) & 0xffff);",
+                               d_.element == DType::bf16 ? "pack_bf16" : "pack_f16", writer_.name(root)));
+    } else {
+      open(fmt::format("uint4 query({}, int row, int feature)", at), writer_.inputs(roots), {});
+      place();
+      const Node& load = *contraction::plain_load(kernel_, root);
+      writer_.line(fmt::format("return load_visible_16(in{} + ({}));", load.input, writer_.place_of(load.index)));
     }
     writer_.close();
   }
@@ -261,11 +250,10 @@ class DecodePrinter {
       arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", name);
     };
     for (const int i : inputs_)
-      add(fmt::format("const {}* __restrict__",
-                      printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype)),
+      add(fmt::format("const {}*", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype)),
           fmt::format("in{}", i));
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      add(fmt::format("{}* __restrict__", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o));
+      add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o));
     const bool splits = plan_.splits > 1;
     writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
                              plan_.warps * 32, plan_.blocks, parameters,

@@ -10,6 +10,7 @@
 
 #include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
+#include "codegen/compose/joint_products.h"
 #include "codegen/compose/joint_zeros.h"
 #include "ir/arg_values.h"
 
@@ -257,6 +258,7 @@ class Composer {
   program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
+    if (e.shares > 0) products_[step.kernel] = e.shares;
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
     std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
@@ -320,7 +322,10 @@ class Composer {
   Result<Program> finish(bool whole = false) {
     place_packings();
     place_zeros();
-    if (whole) leave_out_idle_steps(program_);
+    if (whole) {
+      leave_out_idle_steps(program_);
+      join_products(program_, products_);
+    }
     if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
     return std::move(program_);
   }
@@ -370,6 +375,7 @@ class Composer {
   std::map<int, std::pair<Role, program::Source>> sources_;
   std::vector<int> outputs_;
   std::set<int> made_;
+  std::map<int, double> products_;  ///< the work of kernels that are skinny products
 };
 
 Composer task_composer(const ir::Graph& graph, const Device& device, Packings packings) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "codegen/compose/parameters.h"
+
 namespace planish::codegen {
 namespace {
 
@@ -22,26 +24,6 @@ std::optional<std::string_view> prelude_of(const Emitted& emitted) {
   const std::size_t at = emitted.source.find(begin_of_kernel);
   if (at == std::string::npos) return std::nullopt;
   return std::string_view(emitted.source).substr(0, at);
-}
-
-struct Parameter {
-  std::string type, name;
-};
-
-/// Of "const float* __restrict__ in0, int* __restrict__ out2".
-std::vector<Parameter> parameters_of(std::string_view list) {
-  std::vector<Parameter> out;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(", "), list.size());
-    const std::string_view one = list.substr(0, end);
-    const std::size_t space = one.rfind(' ');
-    if (space == std::string_view::npos) return {};
-    std::string type(one.substr(0, space));
-    if (const std::size_t at = type.find(" __restrict__"); at != std::string::npos) type.erase(at);
-    out.push_back({std::move(type), std::string(one.substr(space + 1))});
-    list.remove_prefix(std::min(end + 2, list.size()));
-  }
-  return out;
 }
 
 std::string replaced(std::string text, std::string_view what, std::string_view by) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "codegen/attention/decode.h"
 #include "codegen/lower/row_fold.h"
 
 // Attention as one operator: only where Lowering::attend() was said.
@@ -79,7 +80,9 @@ class Attended {
     }
     at.push_back(row);
     at.push_back(column);
-    return s_.low.value_as(id, std::move(at), DType::f32);
+    // Few queries are rounded as eager rounds them: whoever computes them multiplies them in 16 bits (most_decode_rows).
+    const bool few = id == query_ && shape[shape.size() - 2] <= most_decode_rows;
+    return few ? s_.low.factor(id, std::move(at), DType::f32) : s_.low.value_as(id, std::move(at), DType::f32);
   }
 
   Result<int> masked(int x, const Coords& at) const {

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "codegen/kernel_key.h"
+#include "codegen/partition/decode_groups.h"
 #include "codegen/partition/regions.h"
 #include "codegen/partition/skinny_groups.h"
 #include "codegen/partition/units.h"
@@ -84,10 +85,16 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     streaming.limits.contractions = false;
     Units units(graph, usage, streaming);
     if (options.limits.contractions) {
-      auto groups = skinny_groups(graph, usage, options.limits);
-      units.set_aside(groups);
-      for (SkinnyGroup& group : groups)
-        regions.push_back(region_of(graph, usage, group.nodes, std::move(group.kernel), {}));
+      std::vector<std::set<int>> aside;
+      const auto take = [&](auto groups) {
+        for (auto& group : groups) {
+          regions.push_back(region_of(graph, usage, group.nodes, std::move(group.kernel), {}));
+          aside.push_back(std::move(group.nodes));
+        }
+      };
+      take(skinny_groups(graph, usage, options.limits));
+      take(decode_groups(graph, usage, options.limits));
+      units.set_aside(aside);
     }
     units.fuse();
     units.gather_counters();

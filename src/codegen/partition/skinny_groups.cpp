@@ -7,6 +7,7 @@
 
 #include "codegen/emit/expression.h"
 #include "codegen/lower/lower.h"
+#include "codegen/partition/makers.h"
 #include "codegen/skinny/skinny.h"
 
 namespace planish::codegen {
@@ -196,29 +197,6 @@ class Grower {
     }
   }
 
-  /// The nodes that make a value for these groups alone, and can be computed by each of them.
-  Nodes makers_of(int value, const Nodes& readers) const {
-    Nodes made;
-    std::set<int> todo{usage_.producers[static_cast<std::size_t>(value)]};
-    while (!todo.empty()) {
-      const int n = *todo.rbegin();  // what reads it was looked at before
-      todo.erase(n);
-      if (n < 0 || !is_free(n)) continue;
-      const OpClass what = classify(node(n).op);
-      if (what != OpClass::pointwise && what != OpClass::row) continue;
-      const bool alone = std::ranges::all_of(node(n).outs, [&](const std::optional<int>& out) {
-        if (!out) return true;
-        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
-        return usage_.shown[static_cast<std::size_t>(*out)].empty() &&
-               std::ranges::all_of(users, [&](int user) { return readers.contains(user) || made.contains(user); });
-      });
-      if (!alone) continue;
-      made.insert(n);
-      for (const int v : usage_.sources(graph_, n)) todo.insert(usage_.producers[static_cast<std::size_t>(v)]);
-    }
-    return made;
-  }
-
   void make_operands() {
     std::map<int, std::vector<std::size_t>> readers;  // groups by operand
     for (std::size_t g = 0; g < groups_.size(); ++g)
@@ -226,7 +204,11 @@ class Grower {
     for (const auto& [value, groups] : readers) {
       Nodes all;
       for (const std::size_t g : groups) all = united(all, groups_[g].nodes);
-      const Nodes makers = makers_of(value, all);
+      const auto computed = [&](int n) {
+        const OpClass what = classify(node(n).op);
+        return is_free(n) && (what == OpClass::pointwise || what == OpClass::row);
+      };
+      const Nodes makers = makers_of(graph_, usage_, value, all, computed);
       if (makers.empty()) continue;
       std::vector<Growing> made;
       for (const std::size_t g : groups) {

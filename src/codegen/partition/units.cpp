@@ -43,11 +43,11 @@ Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions&
   }
 }
 
-void Units::set_aside(const std::vector<SkinnyGroup>& groups) {
-  for (const SkinnyGroup& group : groups) {
-    const int mine = unit_of_[static_cast<std::size_t>(*group.nodes.begin())];
+void Units::set_aside(std::span<const std::set<int>> groups) {
+  for (const std::set<int>& group : groups) {
+    const int mine = unit_of_[static_cast<std::size_t>(*group.begin())];
     Unit& unit = units_[static_cast<std::size_t>(mine)];
-    for (const int n : group.nodes) {
+    for (const int n : group) {
       const int theirs = unit_of_[static_cast<std::size_t>(n)];
       if (theirs == mine) continue;
       Unit& other = units_[static_cast<std::size_t>(theirs)];

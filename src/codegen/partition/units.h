@@ -3,10 +3,10 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "codegen/partition/partition.h"
-#include "codegen/partition/skinny_groups.h"
 #include "codegen/partition/usage.h"
 
 /// Private to codegen/partition: greedy growth of kernels.
@@ -33,7 +33,7 @@ class Units {
   Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options);
 
   /// Leaves nodes that these groups compute to them: groups with a node in common are one unit, which joins no other.
-  void set_aside(const std::vector<SkinnyGroup>& groups);
+  void set_aside(std::span<const std::set<int>> groups);
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
   /// One launch for small results of one size that the caller alone reads (the counters of many batch norms): a launch

@@ -156,6 +156,7 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (const int input : printed.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
+  out.shares = static_cast<double>(s.rows * s.depth) * static_cast<double>(s.parts.size());
   out.early.emplace();
   for (const auto& part : s.parts) out.early->push_back(kernel.nodes[static_cast<std::size_t>(part.load)].input);
   return out;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/genome.h"
@@ -25,6 +26,10 @@ struct Layout {
   std::int64_t steps = 1, stage_bytes = 0, shared_bytes = 0;
 };
 Layout layout_of(const Skinny& skinny, const SkinnyPlan& plan);
+
+/// Lines of the source: what is the same for all such kernels comes before the first; the struct `Policy`, and then the
+/// entry, follow.
+inline constexpr std::string_view begin_of_policy = "// ---- policy ----\n", begin_of_entry = "// ---- entry ----\n";
 
 /// The source of one kernel, `planish_kernel`, whose arguments are the inputs that it reads, ascending, and then all
 /// outputs.

@@ -45,6 +45,7 @@ class Printer {
     out.inputs = inputs_;
     const std::array<std::string_view, 1> files{"sm90/skinny.cuh"};
     writer_.out = contraction::place_prelude() + device_text(files) + std::string(element_text);
+    writer_.out += begin_of_policy;
     line("struct Policy {");
     constants();
     arguments();
@@ -54,6 +55,7 @@ class Printer {
     operand();
     store();
     line("};");
+    writer_.out += begin_of_entry;
     entry();
     out.source = std::move(writer_.out);
     return out;
@@ -77,8 +79,8 @@ class Printer {
   void constants() {
     line(fmt::format("static constexpr int rows = {}, depth = {}, count = {}, parts = {}, statistics = {};", s_.rows,
                      s_.depth, s_.count, s_.parts.size(), s_.statistics.size()));
-    line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, blocks = {}, resident = {};",
-                     plan_.tiles, plan_.warps, plan_.stages, plan_.blocks, plan_.resident));
+    line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, resident = {};", plan_.tiles,
+                     plan_.warps, plan_.stages, plan_.resident));
     line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = true;",
                      s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared));
   }
@@ -165,7 +167,7 @@ class Printer {
     }
     const Node& load = node(id);
     const std::string value =
-        printing::load_form(fmt::format("__ldcg(in{} + ({}))", load.input, writer_.place_of(load.index)), dtype);
+        printing::load_form(fmt::format("load_visible(in{} + ({}))", load.input, writer_.place_of(load.index)), dtype);
     const std::string where = writer_.condition(load.where);
     if (where.empty()) return value;
     return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));
@@ -260,7 +262,7 @@ class Printer {
         parameters));
     line("extern __shared__ __align__(128) unsigned char memory[];");
     line(fmt::format("const Policy::Args args{{{}}};", given));
-    line("skinny_product<Policy>(args, memory);");
+    line("skinny_product<Policy>(args, memory, blockIdx.x, gridDim.x);");
     close();
   }
 

@@ -71,6 +71,10 @@ inline uint4 load_visible_16(const void* from) {
   if (cpu::waits == 0) cpu::asked_for_x = true;
   return load_once_16(from, true, 0);
 }
+template <typename T>
+T load_visible(const T* from) {
+  return *from;
+}
 inline void prefetch_line(const void*) {}
 inline uint4 shared_load_16(u32 from) {
   uint4 v;

@@ -15,14 +15,16 @@
 //   constexpr int warps, stages, splits;     of a block; places of the ring; blocks that share a unit
 //   constexpr long long key_stride, value_stride;   elements from one key to the next, multiples of 8
 //   constexpr bool bf16;                     else f16
-//   struct Args                              pointers
-//   int end(args, unit)                      keys from here on count for no row; any number
-//   const void* key(args, unit), value(args, unit)   where those of key 0 begin, multiples of 16
-//   uint4 query(args, unit, row, feature)    8 features from one on
-//   struct Given; Given given(args, unit, row, key)  what a score needs beside the product, read ahead
-//   float score(product, given, args, unit, row, key)
-//   float shift(maximum), divisor(maximum, total)    what is taken from a row's scores, what its sums are divided by
-//   void store(args, unit, row, column, value)
+//   constexpr bool computed;                 queries are made by the block, once
+//   constexpr bool chained;                  may be launched with the programmatic attribute
+//   constexpr int ahead;                     keys of a block that are brought into the L2 cache before the wait, at
+//   most struct Args                              pointers int end(args, unit)                      keys from here on
+//   count for no row; any number const void* key(args, unit), value(args, unit)   where those of key 0 begin, multiples
+//   of 16 uint4 query(args, unit, row, feature)    8 features from one on, where they are not computed u16
+//   element(args, unit, row, feature)    one, where they are struct Given; Given given(args, unit, row, key)  what a
+//   score needs beside the product, read ahead float score(product, given, args, unit, row, key) float shift(maximum),
+//   divisor(maximum, total)    what is taken from a row's scores, what its sums are divided by void store(args, unit,
+//   row, column, value)
 
 #include "sm90/ptx.cuh"
 
@@ -37,10 +39,12 @@ struct DecodeLayout {
   static constexpr int key_pitch = P::features * 2 + 64, value_pitch = P::columns * 2 + 16;
   static constexpr int stage_bytes = tile * (key_pitch + value_pitch);
   static constexpr int ring_bytes = P::stages * stage_bytes;  ///< of a warp
-  static constexpr int sums = P::rows * (P::columns + 2);     ///< floats that a warp, or a block, leaves
-  static constexpr int shares = P::rows * (P::splits + 1);    ///< floats of whoever puts the blocks' sums together
+  static constexpr int query_bytes = P::computed ? P::rows * P::features * 2 : 0;
+  static constexpr int sums = P::rows * (P::columns + 2);   ///< floats that a warp, or a block, leaves
+  static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
   static constexpr int left_bytes = P::warps * sums > shares ? P::warps* sums * 4 : shares * 4;
-  static constexpr int shared_bytes = P::warps * ring_bytes > left_bytes ? P::warps* ring_bytes : left_bytes;
+  static constexpr int fill_bytes = query_bytes + P::warps * ring_bytes;
+  static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
 
 PL_DEVICE float no_score() {
@@ -63,7 +67,16 @@ struct DecodeWarp {
   float sums[L::value_pieces * 8][4];
   u32 q[L::key_pieces * 2][4];
 
-  PL_DEVICE void begin(const typename P::Args& args, int unit, int g, int t) {
+  /// Eight features: computed ones lie at the shared address.
+  static PL_DEVICE uint4 query(const typename P::Args& args, int unit, u32 computed, int row, int feature) {
+    if constexpr (P::computed) {
+      return shared_load_16(computed + (row * P::features + feature) * 2);
+    } else {
+      return P::query(args, unit, row, feature);
+    }
+  }
+
+  PL_DEVICE void begin(const typename P::Args& args, int unit, u32 computed, int g, int t) {
 #pragma unroll
     for (int h = 0; h < halves; ++h) top[h] = no_score(), total[h] = 0.0f;
 #pragma unroll
@@ -71,8 +84,8 @@ struct DecodeWarp {
 #pragma unroll
     for (int c = 0; c < L::key_pieces; ++c) {
       uint4 low = make_uint4(0, 0, 0, 0), high = low;
-      if (g < P::rows) low = P::query(args, unit, g, 8 * (t + 4 * c));
-      if (halves > 1 && g + 8 < P::rows) high = P::query(args, unit, g + 8, 8 * (t + 4 * c));
+      if (g < P::rows) low = query(args, unit, computed, g, 8 * (t + 4 * c));
+      if (halves > 1 && g + 8 < P::rows) high = query(args, unit, computed, g + 8, 8 * (t + 4 * c));
       q[2 * c][0] = low.x, q[2 * c][1] = high.x, q[2 * c][2] = low.y, q[2 * c][3] = high.y;
       q[2 * c + 1][0] = low.z, q[2 * c + 1][1] = high.z, q[2 * c + 1][2] = low.w, q[2 * c + 1][3] = high.w;
     }
@@ -196,6 +209,19 @@ PL_DEVICE void decode_ask(u32 to, const char* from, int first, int end, int lane
   }
 }
 
+/// Brings a block's first keys, or values, into the L2 cache: of all that may count, where nothing on the device says
+/// less.
+template <class P, int bytes, long long stride>
+PL_DEVICE void decode_touch(const char* from, int split) {
+  constexpr int lines = (bytes + 127) / 128;
+  constexpr int tiles = (P::keys + 15) / 16;
+  const int first = (int)((long long)tiles * split / P::splits) * 16;
+  const int last = min((int)((long long)tiles * (split + 1) / P::splits) * 16, P::keys);
+  const int count = min(last - first, P::ahead) * lines;
+  for (int i = threadIdx.x; i < count; i += P::warps * 32)
+    prefetch_line(from + (first + i / lines) * (stride * 2) + i % lines * 128);
+}
+
 /// `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit.
 template <class P>
 PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u32* arrived, unsigned char* shared) {
@@ -203,13 +229,22 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
   using W = DecodeWarp<P>;
   const int unit = blockIdx.x / P::splits, split = blockIdx.x % P::splits;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const char* const keys = (const char*)P::key(args, unit);
+  const char* const values = (const char*)P::value(args, unit);
+  if constexpr (P::chained) {
+    if constexpr (P::ahead > 0) {
+      decode_touch<P, P::features * 2, P::key_stride>(keys, split);
+      decode_touch<P, P::columns * 2, P::value_stride>(values, split);
+    }
+    dependency_launch();
+    dependency_wait();
+  }
   const int end = max(min(P::end(args, unit), P::keys), 0);
   const int tiles = (end + L::tile - 1) / L::tile;
   const int first = (int)((long long)tiles * split / P::splits),
             last = (int)((long long)tiles * (split + 1) / P::splits);
-  const char* const keys = (const char*)P::key(args, unit);
-  const char* const values = (const char*)P::value(args, unit);
-  const u32 ring = shared_address(shared) + warp * L::ring_bytes;
+  const u32 computed = shared_address(shared);
+  const u32 ring = computed + L::query_bytes + warp * L::ring_bytes;
   const auto ask = [&](int stage, int tile) {
     const u32 to = ring + stage * L::stage_bytes;
     decode_ask<P::features * 2, L::key_pitch, P::key_stride>(to, keys, tile * L::tile, end, lane);
@@ -223,7 +258,13 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     if (ahead < last) ask(s, ahead);
     cp_async_commit();
   }
-  mine.begin(args, unit, g, t);
+  if constexpr (P::computed) {
+    u16* const to = (u16*)shared;
+    for (int e = threadIdx.x; e < P::rows * P::features; e += L::threads)
+      to[e] = P::element(args, unit, e / P::features, e % P::features);
+    __syncthreads();
+  }
+  mine.begin(args, unit, computed, g, t);
   typename P::Given given[W::halves][4];
   const auto read_ahead = [&](int tile) {
 #pragma unroll

@@ -2,6 +2,7 @@
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+#include "sm90/dependent.cuh"
 #include "types.cuh"
 
 /// The address within shared memory that instructions of the asynchronous proxy take.
@@ -67,19 +68,6 @@ PL_DEVICE u64 policy_evict_first() {
   u64 policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
-}
-
-// ---- programmatic dependent launch ----
-
-/// Waits until the launches that this one depends on have ended and their memory is visible. Every thread block of a
-/// kernel launched with the programmatic attribute calls it before it exits, even one that reads nothing of theirs.
-PL_DEVICE void dependency_wait() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
-/// Permits the next launch to begin as soon as every block has said so or ended. It says nothing of memory.
-PL_DEVICE void dependency_launch() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // ---- registers of warpgroups ----
@@ -265,21 +253,6 @@ PL_DEVICE uint4 load_once_16(const void* from, bool there, u64 policy) {
       : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
       : "l"(from), "r"((int)there), "l"(policy));
   return v;
-}
-
-/// What the launch before may have written: from the L2 cache, never from a line that L1 holds since before the wait.
-PL_DEVICE uint4 load_visible_16(const void* from) {
-  uint4 v;
-  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from)
-               : "memory");
-  return v;
-}
-
-/// Brings a line of 128 bytes into the L2 cache, whoever may still write it.
-PL_DEVICE void prefetch_line(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
 }
 
 PL_DEVICE void shared_store_16(u32 to, uint4 v) {

@@ -8,8 +8,8 @@
 // A policy P says:
 //   constexpr int rows, depth, count;  n, k (a multiple of 8) and m
 //   constexpr int parts;               products of the same x, summed beside each other: parts of one result
-//   constexpr int tiles, warps, stages, blocks, resident;   16-row tiles of a part a pass; steps under way; the grid;
-//                                                           blocks of a multiprocessor
+//   constexpr int tiles, warps, stages, resident;           16-row tiles of a part a pass; steps under way; blocks of a
+//                                                           multiprocessor
 //   constexpr bool bf16;               else f16
 //   constexpr bool ring_shared;        the ring lies in shared memory, else in registers
 //   constexpr bool x_shared;           x is computed once a block, else at every step
@@ -184,15 +184,16 @@ PL_DEVICE void skinny_store(const typename P::Args& args, const float* sums, con
   }
 }
 
+/// `block` of `blocks` that share the rows.
 template <class P>
-PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memory) {
+PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memory, int block, int blocks) {
   using L = SkinnyLayout<P>;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const u32 ring_at = shared_address(memory), x_at = ring_at + L::ring_bytes;
   float* const sums = (float*)(memory + L::ring_bytes + L::x_bytes);
   float* const statistics = sums + L::sums_places * L::sums_floats;
-  const int first = (int)((long long)P::rows * blockIdx.x / P::blocks);
-  const int last = (int)((long long)P::rows * (blockIdx.x + 1) / P::blocks);
+  const int first = (int)((long long)P::rows * block / blocks);
+  const int last = (int)((long long)P::rows * (block + 1) / blocks);
   const int passes = (last - first + 16 * P::tiles - 1) / (16 * P::tiles);
 
   SkinnyRing<P> ring(args, ring_at, first, last, passes);

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backend/architecture.h"
+#include "codegen/device/device_files.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/expression.h"
 
@@ -17,7 +21,9 @@ namespace {
 /// Text at one point, whose coordinates are `d0`, `d1`, …
 class PointText : public Speller {
  public:
-  explicit PointText(const Kernel& kernel) : kernel_(kernel), wide_(!fits_int32(kernel)) {
+  /// `waits`: the launches before may still run when this one begins, so that all is read behind a wait.
+  PointText(const Kernel& kernel, bool waits)
+      : kernel_(kernel), wide_(!fits_int32(kernel)), read_(waits ? "load_visible" : "pl_ldg") {
     for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) names_.push_back(fmt::format("d{}", v));
   }
 
@@ -50,7 +56,7 @@ class PointText : public Speller {
     const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
     const std::string place =
         fmt::format("in{} + ({}){}", node.input, text(node.index), moved(node.args, node.strides));
-    std::string value = convert(load_form(fmt::format("pl_ldg({})", place), stored), stored, node.dtype);
+    std::string value = convert(load_form(fmt::format("{}({})", read_, place), stored), stored, node.dtype);
     if (gathers(node)) {
       const OutOfRange missing = out_of_range(node.dtype);
       value = fmt::format("({} ? {} : {})", in_range(node.args, node.limits), value,
@@ -82,12 +88,14 @@ class PointText : public Speller {
 
   const Kernel& kernel_;
   const bool wide_;
+  const std::string_view read_;
   std::vector<std::string> names_;
 };
 
 }  // namespace
 
-Result<Emitted> emit_scatter(const Kernel& kernel, const Genome& genome) {
+Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const bool waits = backend::architecture(device.arch).dependent_launch;
   const std::int64_t threads = gene(genome, "threads", 128), points = kernel.outer_extent();
   const std::int64_t blocks = (points + threads - 1) / threads;
   if (blocks > std::numeric_limits<std::int32_t>::max()) return fail("unsupported", "a scatter of too many elements");
@@ -106,10 +114,13 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Genome& genome) {
     roots.insert(roots.end(), output.args.begin(), output.args.end());
   }
   parameters.resize(parameters.size() - 2);
-  PointText writer(kernel);
+  PointText writer(kernel, waits);
   std::string text = std::string(prelude(true)) + std::string(cuda_memory_prelude());
+  const std::array<std::string_view, 1> files{"sm90/dependent.cuh"};
+  if (waits) text += device_text(files);
   text +=
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}) {{\n", threads, parameters);
+  if (waits) text += "  dependency_launch();\n  dependency_wait();\n";
   const bool wide = points > std::numeric_limits<std::int32_t>::max() - threads;
   text += fmt::format("  const {0} point = ({0})blockIdx.x * {1} + (int)threadIdx.x;\n", wide ? "long long" : "int",
                       threads);
@@ -122,6 +133,7 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Genome& genome) {
   out.source = std::move(text) + "}\n";
   out.grid[0] = blocks;
   out.block[0] = threads;
+  if (waits) out.early.emplace();
   return out;
 }
 

@@ -10,7 +10,7 @@ namespace {
 /// A point a thread: what a step writes into a cache is a few thousand elements, and takes a launch whatever it does.
 class ScatterOnCuda : public Schedule {
  public:
-  explicit ScatterOnCuda(const Kernel& kernel) : kernel_(kernel) {}
+  ScatterOnCuda(const Kernel& kernel, const Device& device) : kernel_(kernel), device_(device) {}
   std::vector<Gene> genes() const override { return {{"threads", {64, 128, 256}}}; }
   std::string illegal(const Genome&) const override { return {}; }
   std::vector<Genome> seeds() const override { return {{{"threads", 128}}}; }
@@ -28,10 +28,11 @@ class ScatterOnCuda : public Schedule {
     out.flight_bytes = out.threads * bytes;
     return out;
   }
-  Result<Emitted> emit(const Genome& genome) const override { return printing::emit_scatter(kernel_, genome); }
+  Result<Emitted> emit(const Genome& genome) const override { return printing::emit_scatter(kernel_, device_, genome); }
 
  private:
   const Kernel& kernel_;
+  const Device& device_;
 };
 
 class Scatter : public Template {
@@ -51,8 +52,8 @@ class Scatter : public Template {
     }
     return streaming_cost(known);
   }
-  std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device&) const override {
-    return std::make_unique<ScatterOnCuda>(kernel);
+  std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    return std::make_unique<ScatterOnCuda>(kernel, device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel&, const Device&, const std::vector<Gene>&) const override {
     return nullptr;

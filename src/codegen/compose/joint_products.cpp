@@ -1,0 +1,171 @@
+#include "codegen/compose/joint_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "codegen/compose/parameters.h"
+#include "codegen/skinny/cuda_skinny.h"
+
+namespace planish::codegen {
+namespace {
+
+using program::Launch;
+
+/// A product's text, in its parts.
+struct ProductText {
+  std::string_view common, policy;
+  std::vector<Parameter> parameters;
+};
+
+std::optional<ProductText> text_of(std::string_view source) {
+  const std::size_t policy = source.find(skinny::begin_of_policy), end = source.find(skinny::begin_of_entry);
+  if (policy == std::string_view::npos || end == std::string_view::npos) return std::nullopt;
+  constexpr std::string_view name = "planish_kernel(";
+  const std::size_t from = source.find(name, end), to = source.find(") {", from);
+  if (from == std::string_view::npos || to == std::string_view::npos) return std::nullopt;
+  ProductText out{source.substr(0, policy), source.substr(policy, end - policy), {}};
+  out.parameters = parameters_of(source.substr(from + name.size(), to - from - name.size()));
+  return out;
+}
+
+std::set<int> buffers_of(const Launch& launch) {
+  std::set<int> out;
+  for (const auto& arg : launch.args)
+    if (const auto* one = std::get_if<program::BufferArg>(&arg)) out.insert(one->buffer);
+  return out;
+}
+
+class Joiner {
+ public:
+  Joiner(program::Program& program, const std::map<int, double>& work) : program_(program), work_(work) {}
+
+  void join() {
+    std::vector<program::Step> steps;
+    for (auto& step : program_.steps) {
+      auto* const next = std::get_if<Launch>(&step);
+      auto* const last = steps.empty() ? nullptr : std::get_if<Launch>(&steps.back());
+      if (next != nullptr && last != nullptr) {
+        if (auto both = joint(*last, *next)) {
+          steps.back() = std::move(*both);
+          continue;
+        }
+      }
+      steps.push_back(std::move(step));
+    }
+    program_.steps = std::move(steps);
+    drop_kernels();
+  }
+
+ private:
+  /// Nothing of one is written by the other: they have in common only what no step writes.
+  bool are_apart(const Launch& a, const Launch& b) {
+    const std::set<int> second = buffers_of(b);
+    return std::ranges::all_of(buffers_of(a),
+                               [&](int buffer) { return !second.contains(buffer) || is_read(a, b, buffer); });
+  }
+  /// Whether both only read it: a product's inputs are `const` pointers.
+  bool is_read(const Launch& a, const Launch& b, int buffer) {
+    for (const Launch* one : {&a, &b}) {
+      const auto text = text_of(source(*one));
+      for (std::size_t i = 0; i < one->args.size(); ++i) {
+        const auto* arg = std::get_if<program::BufferArg>(&one->args[i]);
+        if (arg != nullptr && arg->buffer == buffer && !text->parameters[i].type.starts_with("const ")) return false;
+      }
+    }
+    return true;
+  }
+
+  const std::string& source(const Launch& launch) const {
+    return program_.kernels[static_cast<std::size_t>(launch.kernel)].source;
+  }
+
+  std::optional<Launch> joint(const Launch& a, const Launch& b) {
+    const auto first = work_.find(a.kernel), second = work_.find(b.kernel);
+    if (first == work_.end() || second == work_.end() || a.block != b.block || a.grid != b.grid || !a.programmatic ||
+        !b.programmatic)
+      return std::nullopt;
+    const auto one = text_of(source(a)), other = text_of(source(b));
+    if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
+        other->parameters.size() != b.args.size() || !are_apart(a, b))
+      return std::nullopt;
+    const double all = first->second + second->second;
+    const auto blocks = static_cast<double>(a.grid[0]);
+    const auto share =
+        static_cast<std::int64_t>(std::llround(std::clamp(blocks * first->second / all, 1.0, blocks - 1)));
+    if (share < 1 || share >= a.grid[0]) return std::nullopt;
+    Launch out = a;
+    out.args.insert(out.args.end(), b.args.begin(), b.args.end());
+    out.shared = std::max(a.shared, b.shared);
+    out.kernel = kernel(text(*one, *other, share));
+    return out;
+  }
+
+  static std::string text(const ProductText& a, const ProductText& b, std::int64_t share) {
+    std::string out(a.common), parameters, given[2];
+    std::size_t count = 0;
+    int number = 0;
+    for (const ProductText* one : {&a, &b}) {
+      out += fmt::format("namespace product{} {{\n{}}}\n", number, one->policy);
+      for (const Parameter& parameter : one->parameters) {
+        parameters += fmt::format("{}{} a{}", count == 0 ? "" : ", ", parameter.type, count);
+        given[number] += fmt::format("{}a{}", given[number].empty() ? "" : ", ", count++);
+      }
+      ++number;
+    }
+    constexpr std::string_view most =
+        "(product0::Policy::{0} > product1::Policy::{0} ? product0::Policy::{0} : product1::Policy::{0})";
+    out += fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__(product0::Policy::warps * 32, {}) planish_kernel({}) {{\n"
+        "  extern __shared__ __align__(128) unsigned char memory[];\n",
+        fmt::format(fmt::runtime(most), "resident"), parameters);
+    out += fmt::format(
+        "  if (blockIdx.x < {0}) {{\n    const product0::Policy::Args args{{{1}}};\n"
+        "    skinny_product<product0::Policy>(args, memory, blockIdx.x, {0});\n  }} else {{\n"
+        "    const product1::Policy::Args args{{{2}}};\n"
+        "    skinny_product<product1::Policy>(args, memory, blockIdx.x - {0}, gridDim.x - {0});\n  }}\n}}\n",
+        share, given[0], given[1]);
+    return out;
+  }
+
+  int kernel(std::string text) {
+    const auto known = std::ranges::find(program_.kernels, text, &program::KernelSource::source);
+    if (known != program_.kernels.end()) return static_cast<int>(known - program_.kernels.begin());
+    program_.kernels.push_back({"cuda", "planish_kernel", {}, std::move(text)});
+    return static_cast<int>(program_.kernels.size()) - 1;
+  }
+
+  void drop_kernels() {
+    std::map<int, int> kept;  // old and new numbers
+    for (auto& step : program_.steps)
+      if (const auto* launch = std::get_if<Launch>(&step)) kept.emplace(launch->kernel, 0);
+    std::vector<program::KernelSource> kernels;
+    for (auto& [old, number] : kept) {
+      number = static_cast<int>(kernels.size());
+      kernels.push_back(std::move(program_.kernels[static_cast<std::size_t>(old)]));
+    }
+    for (auto& step : program_.steps)
+      if (auto* launch = std::get_if<Launch>(&step)) launch->kernel = kept[launch->kernel];
+    program_.kernels = std::move(kernels);
+  }
+
+  program::Program& program_;
+  const std::map<int, double>& work_;
+};
+
+}  // namespace
+
+void join_products(program::Program& program, const std::map<int, double>& work) {
+  if (work.size() > 1) Joiner(program, work).join();
+}
+
+}  // namespace planish::codegen

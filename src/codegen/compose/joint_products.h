@@ -1,0 +1,15 @@
+#pragma once
+
+#include <map>
+
+#include "program/program.h"
+
+/// One launch in place of neighbouring ones that multiply weights with a few rows and wait for nothing of each other: a
+/// layer's queries beside its keys and values. Each launch ends in a time in which no weights are read.
+namespace planish::codegen {
+
+/// `work`: of the program's kernels that are skinny products (Emitted::shares), by their numbers. Kernels that no step
+/// launches any more are dropped.
+void join_products(program::Program& program, const std::map<int, double>& work);
+
+}  // namespace planish::codegen

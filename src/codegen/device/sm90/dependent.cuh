@@ -1,0 +1,55 @@
+#pragma once
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+#include "types.cuh"
+
+/// Waits until the launches that this one depends on have ended and their memory is visible. Every thread block of a
+/// kernel launched with the programmatic attribute calls it before it exits, even one that reads nothing of theirs.
+PL_DEVICE void dependency_wait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+/// Permits the next launch to begin as soon as every block has said so or ended. It says nothing of memory.
+PL_DEVICE void dependency_launch() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/// What the launch before may have written: from the L2 cache, never from a line that L1 holds since before the wait.
+PL_DEVICE uint4 load_visible_16(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+/// Brings a line of 128 bytes into the L2 cache, whoever may still write it.
+PL_DEVICE void prefetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+
+/// The same of one number. Volatile, as the wait is: neither goes past the other.
+template <typename T>
+PL_DEVICE T load_visible(const T* from) {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "a number");
+  if constexpr (sizeof(T) == 1) {
+    u32 v;
+    asm volatile("ld.global.cg.u8 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+    const u8 bits = (u8)v;
+    return *(const T*)&bits;
+  } else if constexpr (sizeof(T) == 2) {
+    u16 bits;
+    asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(bits) : "l"(from) : "memory");
+    return *(const T*)&bits;
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(bits) : "l"(from) : "memory");
+    return *(const T*)&bits;
+  } else {
+    u64 bits;
+    asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(bits) : "l"(from) : "memory");
+    return *(const T*)&bits;
+  }
+}
