@@ -72,10 +72,10 @@ class Variant:
 
 POLICY = """
 struct P {
-  static constexpr int rows = %(group)d, features = %(head)d, columns = %(head)d, keys = %(keys)d;
+  static constexpr int units = %(units)d, rows = %(group)d, features = %(head)d, columns = %(head)d, keys = %(keys)d, ahead = 256;
   static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d;
   static constexpr long long key_stride = %(key_stride)d, value_stride = %(key_stride)d;
-  static constexpr bool bf16 = true;
+  static constexpr bool bf16 = true, computed = false, chained = false;
   struct Args { const u16 *q, *k, *v; const u8* mask; const int* position; u16* out; };
   static PL_DEVICE long long unit_at(int unit) { return unit / %(kv_heads)d * %(batch_stride)dll + unit %% %(kv_heads)d * %(head_stride)dll; }
   static PL_DEVICE int end(const Args& a, int unit) { return %(end)s; }
@@ -115,7 +115,7 @@ def expanded(name: str, seen: set[str]) -> str:
 
 
 def source(shape: Shape, variant: Variant) -> str:
-    values: dict[str, Any] = asdict(shape) | asdict(variant) | {"scale": repr(shape.head**-0.5)}
+    values: dict[str, Any] = asdict(shape) | asdict(variant) | {"scale": repr(shape.head**-0.5), "units": shape.batch * shape.kv_heads}
     size = shape.kv_heads * shape.keys * shape.head
     by_head = {"key_stride": shape.head, "head_stride": shape.keys * shape.head, "batch_stride": size}
     by_place = {"key_stride": shape.kv_heads * shape.head, "head_stride": shape.head, "batch_stride": size}

@@ -1,7 +1,7 @@
 // Skinny products of src/codegen/device/sm90/skinny.cuh, timed and compared with sums in float64; one JSON object a
 // line. products.py writes cases.h and runs it: test<P<n, k, m, parts, norm, tiles, warps, stages, blocks, resident,
-// ring, kept, chained>>("name"). A graph of launches goes through weights of 4 GB, so that none of them lie in the
-// cache.
+// ring, kept, chained>>("name"). A graph of launches goes through weights of 4 GB, so that none of them lie in
+// the cache.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -49,10 +49,20 @@ struct P {
   static PL_DEVICE const void* weight(const Args& a, int part, int row) {
     return (part ? a.second : a.first) + (long long)row * K;
   }
-  static PL_DEVICE uint4 operand(const Args& a, int m, int k, const float* statistics) {
-    uint4 v = load_visible_16(a.x + m * K + k);
+  struct Held {
+    uint4 x, gain;
+  };
+  template <int of>
+  static PL_DEVICE Held held(const Args& a, int m, int k) {
+    Held out;
+    out.x = load_visible_16(a.x + m * K + k);
+    if constexpr (of > 0) out.gain = *(const uint4*)(a.gain + k);
+    return out;
+  }
+  static PL_DEVICE uint4 operand(const Held& held, const Args&, int m, int k, const float* statistics) {
+    uint4 v = held.x;
     if constexpr (NORM != 0) {
-      const uint4 g = *(const uint4*)(a.gain + k);
+      const uint4 g = held.gain;
       const float factor = rsqrtf(statistics[m] / K + 1e-5f);
       u32* const x = (u32*)&v;
       const u32* const gain = (const u32*)&g;
@@ -64,9 +74,8 @@ struct P {
     return v;
   }
   template <int s>
-  static PL_DEVICE float statistic(const Args& a, int m, int k, const float*) {
-    const uint4 v = load_visible_16(a.x + m * K + k);
-    const u32* const x = (const u32*)&v;
+  static PL_DEVICE float statistic(const Held& held, const Args&, int m, int k, const float*) {
+    const u32* const x = (const u32*)&held.x;
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

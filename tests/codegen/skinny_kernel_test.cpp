@@ -29,8 +29,12 @@ struct Policy {
   using Args = ::Args;
   static void touch(const Args&) {}
   static const void* weight(const Args& a, int part, int row) { return a.weights + ((long long)part * N + row) * K; }
-  static uint4 operand(const Args& a, int m, int k, const float* statistics) {
-    uint4 v = load_visible_16(a.x + m * K + k);
+  struct Held {
+    uint4 x;
+  };
+  template <int> static Held held(const Args& a, int m, int k) { return {load_visible_16(a.x + m * K + k)}; }
+  static uint4 operand(const Held& held, const Args&, int m, int k, const float* statistics) {
+    uint4 v = held.x;
     u16 e[8];
     std::memcpy(e, &v, 16);
     // What is kept is computed of both sums: the second, of squares less the mean, needs the first.
@@ -39,8 +43,8 @@ struct Policy {
     std::memcpy(&v, e, 16);
     return v;
   }
-  template <int s> static float statistic(const Args& a, int m, int k, const float* statistics) {
-    const uint4 v = load_visible_16(a.x + m * K + k);
+  template <int s> static float statistic(const Held& held, const Args&, int m, int k, const float* statistics) {
+    const uint4 v = held.x;
     u16 e[8];
     std::memcpy(e, &v, 16);
     float sum = 0;

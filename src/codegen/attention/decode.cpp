@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "backend/architecture.h"
 #include "codegen/cheapest.h"
 #include "codegen/contraction/direct.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/passes.h"
 #include "codegen/templates/common.h"
 #include "codegen/variables.h"
@@ -53,18 +53,18 @@ DecodeTiling decode_plan(const Genome& genome) {
   return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
 }
 
-/// Of shared memory, where there are few keys: half of a multiprocessor's, so that the launch after this one begins
-/// beside it.
-bool leaves_room(const Decode& d, const DecodeTiling& plan, const Device& device) {
+/// Whether keys are so few that the launches beside it matter more: it has a block a multiprocessor then, of half its
+/// shared memory (printing::half_shared).
+bool is_brief(const Decode& d, const Device& device) {
   constexpr std::int64_t few = 128 << 10;  // bytes a multiprocessor
-  const std::int64_t bytes = d.units * d.length * (d.features + d.columns) * 2;
-  const std::int64_t shared = backend::architecture(device.arch).shared_bytes;
-  return bytes > few * device.sms || (decode_shared_bytes(d, plan) + 1024) * plan.blocks <= shared / 2;
+  return d.units <= device.sms && d.units * d.length * (d.features + d.columns) * 2 <= few * device.sms;
 }
 
 std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
   constexpr std::int64_t registers = 65536;
-  if (!leaves_room(d, plan, device)) return "no room for the launch after it";
+  if (is_brief(d, device) && (plan.blocks != 1 || d.units * plan.splits > device.sms ||
+                              decode_shared_bytes(d, plan) > printing::half_shared(device)))
+    return "no room for the launch after it";
   if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
     return "the blocks' shared memory does not fit";
   // Sums and queries of a thread, and what goes on beside them.
@@ -122,6 +122,10 @@ class DecodeSchedule : public Schedule {
     out.grid[0] = decode_.units * plan.splits;
     out.block[0] = plan.warps * 32;
     out.shared = decode_shared_bytes(decode_, plan);
+    if (is_brief(decode_, device_)) {
+      out.grid[0] = device_.sms;
+      out.shared = printing::half_shared(device_);
+    }
     for (const int input : text.inputs) out.args.push_back({Kind::input, input});
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
     out.early.emplace();

@@ -20,7 +20,7 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   plan.tiles = value("rows", 16) / 16;
   plan.warps = value("threads", 512) / 32;
   plan.stages = value("stages", 4);
-  plan.blocks = value("blocks", 1) * device.sms;
+  plan.blocks = device.sms;
   plan.resident = value("min_blocks", 1);
   plan.ring_shared = value("residency", in_shared) == in_shared;
   plan.x_shared = value("operand_residency", 1) != 0;
@@ -32,6 +32,24 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
 std::int64_t passes_of(const Skinny& s, const SkinnyPlan& plan) {
   const std::int64_t rows = std::int64_t{16} * plan.tiles * plan.blocks;
   return (s.rows + rows - 1) / rows;
+}
+
+int registers_of(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& layout);
+
+std::string does_not_hold(const Skinny& s, const SkinnyPlan& plan, const Device& device) {
+  const skinny::Layout layout = skinny::layout_of(s, plan);
+  if (plan.resident == 2 && layout.shared_bytes > printing::half_shared(device))
+    return "more than half of the shared memory";
+  return printing::does_not_hold(device, plan.resident, plan.warps * 32, layout.shared_bytes,
+                                 registers_of(s, plan, layout));
+}
+
+/// Whether a block with x, and one of the launch after it, have room beside each other.
+bool has_room_for_two(const Skinny& s, const Device& device) {
+  SkinnyPlan least;
+  least.stages = 3;
+  least.resident = 2;
+  return does_not_hold(s, least, device).empty();
 }
 
 /// As ptxas found it for kernels with little beside the products.
@@ -68,7 +86,6 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
   return {{"threads", {512, 256}},
           {"rows", {16, 32, 64}},
           {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
-          {"blocks", {1, 2}},
           {"min_blocks", {1, 2}},
           {"residency", {in_shared, in_registers}},
           {"operand_residency", {1, 0}},
@@ -77,14 +94,13 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
+  if (plan.resident == 1 && has_room_for_two(s, device)) return "no room for the launch after it";
   const skinny::Layout layout = skinny::layout_of(s, plan);
   if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
   if (plan.blocks > s.rows) return "more blocks than rows of weights";
-  if (plan.blocks > device.sms * plan.resident) return "blocks that would wait for others to end";
   if (layout.columns * layout.groups > 16) return "too many sums a thread";
-  return printing::does_not_hold(device, plan.resident, plan.warps * 32, layout.shared_bytes,
-                                 registers_of(s, plan, layout));
+  return does_not_hold(s, plan, device);
 }
 
 std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& device) {
@@ -92,34 +108,30 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
   for (const auto& gene_threads : {512, 256}) {
     for (const int tile : {16, 32, 64}) {
       for (const int stages : {16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2}) {
-        for (const int blocks : {1, 2}) {
-          for (const int resident : {2, 1}) {
-            for (const auto where : {in_shared, in_registers}) {
-              for (const int shared : {1, 0}) {
-                Genome genome{{"threads", gene_threads},
-                              {"rows", tile},
-                              {"stages", stages},
-                              {"blocks", blocks},
-                              {"min_blocks", resident},
-                              {"residency", where},
-                              {"operand_residency", shared},
-                              {"fast", 0}};
-                if (!skinny_illegal(s, device, genome).empty()) continue;
-                // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
-                // launch after this one as many; x is read again at every pass where it is not kept.
-                const SkinnyPlan plan = plan_of(device, genome);
-                const skinny::Layout layout = skinny::layout_of(s, plan);
-                const double flight = static_cast<double>(stages * layout.stage_bytes) * blocks / 65536;
-                const std::int64_t passes = passes_of(s, plan);
-                double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
-                time += resident > blocks ? 0 : 0.015;
-                time += gene_threads == 512 ? 0 : 0.03;
-                time += where == in_shared ? 0 : 0.02;
-                time += blocks == 1 ? 0 : s.depth > 8192 ? -0.02 : 0.02;
-                if (shared == 0) time += 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
-                if (shared == 1) time += 0.01 * (plan.tiles - 1);
-                found.emplace_back(time, std::move(genome));
-              }
+        for (const int resident : {2, 1}) {
+          for (const auto where : {in_shared, in_registers}) {
+            for (const int shared : {1, 0}) {
+              Genome genome{{"threads", gene_threads},
+                            {"rows", tile},
+                            {"stages", stages},
+                            {"min_blocks", resident},
+                            {"residency", where},
+                            {"operand_residency", shared},
+                            {"fast", 0}};
+              if (!skinny_illegal(s, device, genome).empty()) continue;
+              // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
+              // launch after this one as many; x is read again at every pass where it is not kept.
+              const SkinnyPlan plan = plan_of(device, genome);
+              const skinny::Layout layout = skinny::layout_of(s, plan);
+              const double flight = static_cast<double>(stages * layout.stage_bytes) / 65536;
+              const std::int64_t passes = passes_of(s, plan);
+              double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
+              time += resident == 2 ? 0 : 0.015;
+              time += gene_threads == 512 ? 0 : 0.03;
+              time += where == in_shared ? 0 : 0.02;
+              if (shared == 0) time += 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
+              if (shared == 1) time += 0.01 * (plan.tiles - 1);
+              found.emplace_back(time, std::move(genome));
             }
           }
         }
@@ -153,6 +165,7 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   out.grid[0] = plan.blocks;
   out.block[0] = plan.warps * 32;
   out.shared = skinny::layout_of(s, plan).shared_bytes;
+  if (plan.resident == 2) out.shared = std::max(out.shared, printing::half_shared(device));
   for (const int input : printed.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "codegen/contraction/place_writer.h"
@@ -16,8 +17,8 @@ namespace {
 
 using contraction::PlaceWriter;
 
-/// Eight neighbours of a load are read at once where memory runs along k: as `r7`, of 16 bits, or of 32 as `r7` and
-/// `s7`.
+/// Eight neighbours of a load are read at once where memory runs along k: as `held.r7`, of 16 bits, or of 32 as
+/// `held.r7` and `held.s7`.
 constexpr std::string_view element_text = R"(
 PL_DEVICE u16 skinny_half(const uint4& v, int j) {
   const u32 word = j < 2 ? v.x : j < 4 ? v.y : j < 6 ? v.z : v.w;
@@ -29,7 +30,8 @@ PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
 }
 )";
 
-/// Prints the policy of skinny.cuh. Names in the text: `r7` what load 7 brought of eight elements, `j` which of them.
+/// Prints the policy of skinny.cuh. Names in the text: `held.r7` what load 7 brought of eight elements, `j` which of
+/// them.
 class Printer {
  public:
   Printer(const Kernel& kernel, const Skinny& s, const SkinnyPlan& plan)
@@ -51,6 +53,7 @@ class Printer {
     arguments();
     touch();
     weight();
+    held();
     statistics();
     operand();
     store();
@@ -163,7 +166,8 @@ class Printer {
     if (eight_.contains(id)) {
       const bool half = is_half(dtype);
       return printing::load_form(
-          half ? fmt::format("skinny_half(r{}, j)", id) : fmt::format("skinny_word(r{0}, s{0}, j)", id), dtype);
+          half ? fmt::format("skinny_half(held.r{}, j)", id) : fmt::format("skinny_word(held.r{0}, held.s{0}, j)", id),
+          dtype);
     }
     const Node& load = node(id);
     const std::string value =
@@ -173,6 +177,55 @@ class Printer {
     return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));
   }
 
+  /// Loads below `roots` of which eight elements are read at once.
+  std::vector<int> eights(const std::vector<int>& roots) const {
+    std::vector<int> out;
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      if (node(id).op == Op::load && moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(s_.k.back())] &&
+          is_vector(id))
+        out.push_back(id);
+    }
+    return out;
+  }
+
+  /// What eight elements are made of: of each sum, then of x.
+  std::vector<int> roots_of_x() const {
+    std::vector<int> roots;
+    for (const int r : s_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
+    roots.push_back(s_.operand);
+    return roots;
+  }
+
+  void held() {
+    const std::vector<int> roots = roots_of_x();
+    std::map<int, std::string> readers;  // by load: which of the roots, or all of them
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      for (const int id : eights({roots[i]})) readers[id] += fmt::format("of == {} || ", i);
+    }
+    open("struct Held {");
+    for (const auto& [id, _] : readers)
+      line(is_half(stored(id)) ? fmt::format("uint4 r{};", id) : fmt::format("uint4 r{0}, s{0};", id));
+    writer_.close();
+    line(";");
+    line("template <int of>");
+    open("static PL_DEVICE Held held(const Args& args, int m, int k) {");
+    line("Held out;");
+    std::vector<int> loads;
+    for (const auto& [id, _] : readers) loads.push_back(id);
+    writer_.decode("m", s_.m);
+    pointers(loads);
+    writer_.decode("k", s_.k);
+    for (const auto& [id, of] : readers) {
+      const std::string place = fmt::format("in{} + ({})", node(id).input, writer_.place_of(node(id).index));
+      open(fmt::format("if constexpr ({}of == {}) {{", of, roots.size()));
+      line(fmt::format("out.r{} = load_visible_16({});", id, place));
+      if (!is_half(stored(id))) line(fmt::format("out.s{} = load_visible_16({} + 4);", id, place));
+      close();
+    }
+    line("return out;");
+    close();
+  }
+
   /// Eight elements of `root` at k, k + 1, … one after the other; `each` says what is done with its value.
   template <typename Each>
   void eight(int root, const Each& each) {
@@ -180,20 +233,7 @@ class Printer {
     writer_.decode("m", s_.m);
     pointers(roots);
     eight_.clear();
-    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
-      if (node(id).op == Op::load && moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(s_.k.back())] &&
-          is_vector(id))
-        eight_.emplace(id, true);
-    }
-    for (const auto& [id, _] : eight_) line(fmt::format("uint4 r{0}, s{0};", id));
-    open("{");
-    writer_.decode("k", s_.k);
-    for (const auto& [id, _] : eight_) {
-      const std::string place = fmt::format("in{} + ({})", node(id).input, writer_.place_of(node(id).index));
-      line(fmt::format("r{} = load_visible_16({});", id, place));
-      if (!is_half(stored(id))) line(fmt::format("s{} = load_visible_16({} + 4);", id, place));
-    }
-    close();
+    for (const int id : eights(roots)) eight_.insert(id);
     line("#pragma unroll");
     open("for (int j = 0; j < 8; ++j) {");
     writer_.decode("k + j", s_.k);
@@ -205,7 +245,9 @@ class Printer {
 
   void statistics() {
     line("template <int s>");
-    open("static PL_DEVICE float statistic(const Args& args, int m, int k, const float* statistics) {");
+    open(
+        "static PL_DEVICE float statistic(const Held& held, const Args& args, int m, int k, const float* statistics) "
+        "{");
     line("float sum = 0;");
     for (std::size_t s = 0; s < s_.statistics.size(); ++s) {
       const int arg = kernel_.reductions[static_cast<std::size_t>(s_.statistics[s])].arg;
@@ -220,7 +262,7 @@ class Printer {
   }
 
   void operand() {
-    open("static PL_DEVICE uint4 operand(const Args& args, int m, int k, const float* statistics) {");
+    open("static PL_DEVICE uint4 operand(const Held& held, const Args& args, int m, int k, const float* statistics) {");
     line("u32 out[4] = {0, 0, 0, 0};");
     eight(s_.operand, [&] {
       line(fmt::format("out[j / 2] |= (u32){} << j % 2 * 16;",
@@ -272,7 +314,7 @@ class Printer {
   const std::vector<std::vector<bool>> moves_;
   PlaceWriter writer_;
   std::vector<int> inputs_;
-  std::map<int, bool> eight_;  ///< loads of which eight elements are at hand
+  std::set<int> eight_;  ///< loads of which eight elements are at hand
 };
 
 }  // namespace

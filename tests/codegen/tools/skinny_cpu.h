@@ -76,6 +76,9 @@ T load_visible(const T* from) {
   return *from;
 }
 inline void prefetch_line(const void*) {}
+inline u32 own_register(u32 v) {
+  return v;
+}
 inline uint4 shared_load_16(u32 from) {
   uint4 v;
   std::memcpy(&v, cpu::place(from, 16), 16);

@@ -11,7 +11,7 @@
 //
 // A policy P says:
 //   constexpr int rows, features, columns;   of q; features a multiple of 32, columns of 64
-//   constexpr int keys;                      at most
+//   constexpr int units, keys;               keys at most
 //   constexpr int warps, stages, splits;     of a block; places of the ring; blocks that share a unit
 //   constexpr long long key_stride, value_stride;   elements from one key to the next, multiples of 8
 //   constexpr bool bf16;                     else f16
@@ -222,12 +222,20 @@ PL_DEVICE void decode_touch(const char* from, int split) {
     prefetch_line(from + (first + i / lines) * (stride * 2) + i % lines * 128);
 }
 
-/// `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit.
+/// `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit. There may be more blocks than
+/// share the units: they do nothing.
 template <class P>
 PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u32* arrived, unsigned char* shared) {
   using L = DecodeLayout<P>;
   using W = DecodeWarp<P>;
   const int unit = blockIdx.x / P::splits, split = blockIdx.x % P::splits;
+  if (unit >= P::units) {
+    if constexpr (P::chained) {
+      dependency_launch();
+      dependency_wait();
+    }
+    return;
+  }
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const char* const keys = (const char*)P::key(args, unit);
   const char* const values = (const char*)P::value(args, unit);

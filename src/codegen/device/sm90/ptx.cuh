@@ -237,6 +237,12 @@ PL_DEVICE void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32
 
 // ---- skinny products ----
 
+/// The same number, which the compiler no longer knows to be made of a uniform one. CUDA 13.0's assembler joins a
+/// uniform address in shared memory with a cache policy into an instruction that does not exist.
+PL_DEVICE u32 own_register(u32 v) {
+  return __shfl_sync(0xffffffffu, v, threadIdx.x % 32);
+}
+
 /// `bytes` of 16 from global to shared memory, zeros for the rest: 16, or 0 where nothing may be read. Both places are
 /// multiples of 16 bytes. The thread that asked waits by cp_async_wait(), in groups that cp_async_commit() ends.
 PL_DEVICE void cp_async_16(u32 to, const void* from, int bytes, u64 policy) {

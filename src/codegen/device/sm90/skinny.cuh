@@ -18,8 +18,10 @@
 //   struct Args                        pointers
 //   void touch(args)                                    brings what x is made of into the L2 cache
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
-//   uint4 operand(args, m, k, statistics)               8 elements of x from k on, in 16 bits
-//   float statistic<s>(args, m, k, statistics)          8 terms of the sum s, added
+//   struct Held                                         what is loaded of 8 elements of x
+//   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
+//   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
+//   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
 //   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
 
 #include "sm90/ptx.cuh"
@@ -33,6 +35,12 @@ struct SkinnyLayout {
   static constexpr int step = 32 * P::warps;  ///< of k
   static constexpr int steps = (P::depth + step - 1) / step;
   static constexpr bool whole_steps = P::depth % step == 0;
+
+  /// Sums along rows of x: warps that share a row, and vectors of it that a thread has. Few are kept for x itself.
+  static constexpr int rows_at_once = P::count < P::warps ? P::count : P::warps;
+  static constexpr int sharing = P::warps / rows_at_once;
+  static constexpr int row_vectors = (P::depth + sharing * 256 - 1) / (sharing * 256);
+  static constexpr bool keeps = P::statistics > 0 && P::x_shared&& P::count <= P::warps&& row_vectors <= 2;
 
   static constexpr int stage_bytes = vectors * threads * 16;
   static constexpr int ring_bytes = P::ring_shared ? P::stages * stage_bytes : 0;
@@ -64,7 +72,7 @@ struct SkinnyRing {
 
   PL_DEVICE SkinnyRing(const typename P::Args& args, u32 ring, int first, int last, int passes)
       : args(args), policy(policy_evict_first()), first(first), last(last), left(passes * L::steps) {
-    to = ring + threadIdx.x * 16;
+    to = own_register(ring + threadIdx.x * 16);
   }
 
   PL_DEVICE void find_rows(int k) {
@@ -114,34 +122,76 @@ struct SkinnyRing {
   }
 };
 
+/// Vectors of x that a thread keeps, those at `m` and at k, k + sharing * 256, ….
+template <class P>
+struct SkinnyKept {
+  using L = SkinnyLayout<P>;
+  typename P::Held vectors[L::keeps ? L::row_vectors : 1];
+
+  static PL_DEVICE int row() { return (int)threadIdx.x / 32 / L::sharing; }
+  static PL_DEVICE int place(int i) {
+    return ((int)threadIdx.x / 32 % L::sharing * 32 + (int)threadIdx.x % 32) * 8 + i * L::sharing * 256;
+  }
+  static PL_DEVICE bool is_there(int i) {
+    return (int)threadIdx.x / 32 < L::rows_at_once * L::sharing && place(i) < P::depth;
+  }
+
+  PL_DEVICE void load(const typename P::Args& args) {
+#pragma unroll
+    for (int i = 0; i < L::row_vectors; ++i)
+      if (is_there(i)) vectors[i] = P::template held<P::statistics + 1>(args, row(), place(i));
+  }
+
+  /// x goes to shared memory.
+  PL_DEVICE void store(const typename P::Args& args, u32 x, const float* statistics) const {
+#pragma unroll
+    for (int i = 0; i < L::row_vectors; ++i)
+      if (is_there(i))
+        shared_store_16(x + row() * L::x_pitch + place(i) * 2,
+                        P::operand(vectors[i], args, row(), place(i), statistics));
+  }
+};
+
 /// Sums along the rows of x, in the same order in every block: some warps have a row, so that all rows are read at
 /// once.
 template <class P, int s>
-PL_DEVICE void skinny_statistics(const typename P::Args& args, float* statistics, float* of_warps) {
+PL_DEVICE void skinny_statistics(const typename P::Args& args, const SkinnyKept<P>& kept, float* statistics,
+                                 float* of_warps) {
+  using L = SkinnyLayout<P>;
   if constexpr (s < P::statistics) {
-    constexpr int at_once = P::count < P::warps ? P::count : P::warps, each = P::warps / at_once;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int m0 = 0; m0 < P::count; m0 += at_once) {
-      const int m = m0 + warp / each;
-      if (warp < at_once * each && m < P::count) {
+    for (int m0 = 0; m0 < P::count; m0 += L::rows_at_once) {
+      const int m = m0 + warp / L::sharing;
+      if (warp < L::rows_at_once * L::sharing && m < P::count) {
         float sum = 0;
+        if constexpr (L::keeps) {
+#pragma unroll
+          for (int i = 0; i < L::row_vectors; ++i)
+            if (kept.is_there(i)) sum += P::template statistic<s>(kept.vectors[i], args, m, kept.place(i), statistics);
+        } else {
 #pragma unroll 4
-        for (int k = (warp % each * 32 + lane) * 8; k < P::depth; k += each * 256)
-          sum += P::template statistic<s>(args, m, k, statistics);
+          for (int k = (warp % L::sharing * 32 + lane) * 8; k < P::depth; k += L::sharing * 256)
+            sum += P::template statistic<s>(P::template held<s>(args, m, k), args, m, k, statistics);
+        }
         sum = warp_sum(sum);
         if (lane == 0) of_warps[warp] = sum;
       }
       __syncthreads();
       const int mine = m0 + (int)threadIdx.x;
-      if (threadIdx.x < at_once && mine < P::count) {
+      if (threadIdx.x < L::rows_at_once && mine < P::count) {
         float sum = 0;
-        for (int w = 0; w < each; ++w) sum += of_warps[threadIdx.x * each + w];
+        for (int w = 0; w < L::sharing; ++w) sum += of_warps[threadIdx.x * L::sharing + w];
         statistics[s * P::count + mine] = sum;
       }
       __syncthreads();
     }
-    skinny_statistics<P, s + 1>(args, statistics, of_warps);
+    skinny_statistics<P, s + 1>(args, kept, statistics, of_warps);
   }
+}
+
+template <class P>
+PL_DEVICE uint4 skinny_x(const typename P::Args& args, int m, int k, const float* statistics) {
+  return P::operand(P::template held<P::statistics>(args, m, k), args, m, k, statistics);
 }
 
 /// What a lane multiplies weights with at k, for columns 8c + lane / 4: from shared memory, or computed.
@@ -157,7 +207,7 @@ PL_DEVICE void skinny_operand(const typename P::Args& args, u32 x, const float* 
       if constexpr (P::x_shared) {
         out[c] = shared_load_16(x + m * L::x_pitch + k * 2);
       } else {
-        out[c] = P::operand(args, m, k, statistics);
+        out[c] = skinny_x<P>(args, m, k, statistics);
       }
     }
   }
@@ -205,13 +255,18 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
     dependency_launch();
     dependency_wait();
   }
+  SkinnyKept<P> kept;
+  if constexpr (L::keeps) kept.load(args);
   if constexpr (P::statistics > 0)
-    skinny_statistics<P, 0>(args, statistics, statistics + (P::statistics * P::count + 3) / 4 * 4);
-  if constexpr (P::x_shared) {
+    skinny_statistics<P, 0>(args, kept, statistics, statistics + (P::statistics * P::count + 3) / 4 * 4);
+  if constexpr (L::keeps) {
+    kept.store(args, x_at, statistics);
+    __syncthreads();
+  } else if constexpr (P::x_shared) {
 #pragma unroll 4
     for (int i = thread; i < P::count * (P::depth / 8); i += L::threads) {
       const int m = i / (P::depth / 8), k = i % (P::depth / 8) * 8;
-      shared_store_16(x_at + m * L::x_pitch + k * 2, P::operand(args, m, k, statistics));
+      shared_store_16(x_at + m * L::x_pitch + k * 2, skinny_x<P>(args, m, k, statistics));
     }
     __syncthreads();
   }

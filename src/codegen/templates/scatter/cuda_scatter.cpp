@@ -13,6 +13,7 @@
 #include "backend/architecture.h"
 #include "codegen/device/device_files.h"
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
@@ -98,6 +99,8 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const G
   const bool waits = backend::architecture(device.arch).dependent_launch;
   const std::int64_t threads = gene(genome, "threads", 128), points = kernel.outer_extent();
   const std::int64_t blocks = (points + threads - 1) / threads;
+  // Among launches that begin early it takes the place of any other (half_shared).
+  const bool brief = waits && blocks < device.sms;
   if (blocks > std::numeric_limits<std::int32_t>::max()) return fail("unsupported", "a scatter of too many elements");
   Emitted out;
   std::string parameters;
@@ -124,7 +127,7 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const G
   const bool wide = points > std::numeric_limits<std::int32_t>::max() - threads;
   text += fmt::format("  const {0} point = ({0})blockIdx.x * {1} + (int)threadIdx.x;\n", wide ? "long long" : "int",
                       threads);
-  if (points % threads != 0) text += fmt::format("  if (point >= {}) return;\n", points);
+  if (points % threads != 0 || brief) text += fmt::format("  if (point >= {}) return;\n", points);
   text += writer.coordinates("point");
   print_nodes(text, kernel, closure(kernel, roots, [](int) { return false; }), writer, "  ");
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) text += writer.store(o);
@@ -134,6 +137,10 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const G
   out.grid[0] = blocks;
   out.block[0] = threads;
   if (waits) out.early.emplace();
+  if (brief) {
+    out.grid[0] = device.sms;
+    out.shared = half_shared(device);
+  }
   return out;
 }
 
