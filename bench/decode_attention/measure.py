@@ -127,7 +127,7 @@ def source(shape: Shape, variant: Variant) -> str:
 def shared_bytes(shape: Shape, variant: Variant) -> int:
     """As DecodeLayout has it."""
     ring = variant.warps * variant.stages * 16 * (shape.head * 4 + 80)
-    return max(ring, variant.warps * shape.group * (shape.head + 2) * 4, shape.group * (variant.splits + 1) * 4)
+    return max(ring, variant.warps * shape.group * (shape.head + 2) * 4, (shape.group * (variant.splits + 1) + 1) * 4)
 
 
 def variants(shape: Shape) -> list[Variant]:

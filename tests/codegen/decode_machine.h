@@ -32,8 +32,6 @@ static float2 make_float2(float x, float y) { return {x, y}; }
 template <typename T> T __ldg(const T* p) { return *p; }
 template <typename T> T __ldcg(const T* p) { return *p; }
 static float __int_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }
-static void __threadfence() {}
-static unsigned atomicAdd(unsigned* p, unsigned n) { const unsigned old = *p; *p += n; return old; }
 static unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
   const unsigned long long both = (unsigned long long)b << 32 | a;
   unsigned out = 0;
@@ -152,6 +150,7 @@ template <int n> void cp_async_wait() {
     }
   }
 }
+static u32 count_in(u32* counter) { return (*counter)++; }
 static int waits;  // that threads of the block have come to
 static void before_block() { waits = 0; }
 static void dependency_launch() {}

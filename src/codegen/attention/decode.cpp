@@ -80,7 +80,8 @@ class DecodeSchedule : public Schedule {
       : kernel_(kernel), parts_(std::move(parts)), decode_(std::move(decode)), device_(device) {}
 
   std::vector<Gene> genes() const override {
-    return {{"threads", {64, 128, 256, 512}}, {"stages", {2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+    return {
+        {"threads", {64, 128, 256, 512}}, {"stages", {1, 2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
     return illegal_plan(decode_, decode_plan(genome), device_);
@@ -89,7 +90,7 @@ class DecodeSchedule : public Schedule {
   std::vector<Genome> seeds() const override {
     std::vector<std::pair<double, Genome>> found;
     for (const int threads : {256, 128, 64}) {
-      for (const int stages : {3, 4, 2}) {
+      for (const int stages : {3, 4, 2, 1}) {
         for (const int blocks : {1, 2, 3}) {
           for (const std::int64_t split : splits()) {
             Genome genome{{"threads", threads}, {"stages", stages}, {"min_blocks", blocks}, {"split", split}};
@@ -112,7 +113,8 @@ class DecodeSchedule : public Schedule {
 
   Result<Emitted> emit(const Genome& genome) const override {
     if (const auto why = illegal(genome); !why.empty()) return fail("illegal_genome", why);
-    const DecodeTiling plan = decode_plan(genome);
+    DecodeTiling plan = decode_plan(genome);
+    plan.beside = is_brief(decode_, device_);
     DecodeText text = print_decode(kernel_, parts_, decode_, plan);
     using Kind = Emitted::Argument::Kind;
     Emitted out;
@@ -122,7 +124,7 @@ class DecodeSchedule : public Schedule {
     out.grid[0] = decode_.units * plan.splits;
     out.block[0] = plan.warps * 32;
     out.shared = decode_shared_bytes(decode_, plan);
-    if (is_brief(decode_, device_)) {
+    if (plan.beside) {
       out.grid[0] = device_.sms;
       out.shared = printing::half_shared(device_);
     }
@@ -162,9 +164,11 @@ class DecodeSchedule : public Schedule {
     // A multiprocessor's share, of all that run beside it.
     const double busy = std::min(blocks, resident) / resident;
     const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.75);
-    const double flight = plan.warps * plan.blocks * (plan.stages - 1.0) >= 8 ? 1 : 1.3;
+    const double rounds = std::ceil(tiles / plan.warps);  // of a warp; what is not asked for at once is waited for
+    const double late = std::max(0.0, rounds - plan.stages) > 0 && plan.stages == 1 ? 1.5 : 1;
+    const double flight = late * (plan.warps * plan.blocks * std::min<double>(plan.stages, rounds) >= 8 ? 1 : 1.3);
     const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
-    return waves * (3 + bytes / rate * flight) + joins + 0.1 * plan.blocks;
+    return waves * (3 + 0.4 * std::min(rounds, 4.0) + bytes / rate * flight) + joins + 0.1 * plan.blocks;
   }
 
   const Kernel& kernel_;
@@ -210,7 +214,7 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
 std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (d.features * 2 + 64 + d.columns * 2 + 16);
   const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
-  return std::max({queries + ring, plan.warps * decode_partial_bytes(d), d.rows * (plan.splits + 1) * 4});
+  return std::max({queries + ring, plan.warps * decode_partial_bytes(d), (d.rows * (plan.splits + 1) + 1) * 4});
 }
 
 std::int64_t decode_partial_bytes(const Decode& d) {

@@ -43,9 +43,10 @@ inline bool decodes(const Attention& attention) {
 /// How it is cut.
 struct DecodeTiling {
   int warps = 8;
-  int stages = 3;  ///< tiles of 16 keys that a warp has room for
-  int splits = 1;  ///< blocks that share a unit's keys
-  int blocks = 1;  ///< of a multiprocessor at once
+  int stages = 3;       ///< tiles of 16 keys that a warp has room for
+  int splits = 1;       ///< blocks that share a unit's keys
+  int blocks = 1;       ///< of a multiprocessor at once
+  bool beside = false;  ///< a block of another launch has room beside one of this
 };
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
 /// Scratch of a block's sums.

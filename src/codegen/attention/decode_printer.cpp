@@ -256,7 +256,7 @@ class DecodePrinter {
       add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o));
     const bool splits = plan_.splits > 1;
     writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
-                             plan_.warps * 32, plan_.blocks, parameters,
+                             plan_.warps * 32, plan_.beside ? 2 : plan_.blocks, parameters,
                              splits ? ", float* partial, u32* arrived" : ""));
     writer_.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     writer_.line(fmt::format("const P::Args args{{{}}};", arguments));

@@ -12,7 +12,7 @@
 // A policy P says:
 //   constexpr int rows, features, columns;   of q; features a multiple of 32, columns of 64
 //   constexpr int units, keys;               keys at most
-//   constexpr int warps, stages, splits;     of a block; places of the ring; blocks that share a unit
+//   constexpr int warps, stages, splits;     of a block; tiles under way of a warp; blocks that share a unit
 //   constexpr long long key_stride, value_stride;   elements from one key to the next, multiples of 8
 //   constexpr bool bf16;                     else f16
 //   constexpr bool computed;                 queries are made by the block, once
@@ -42,7 +42,8 @@ struct DecodeLayout {
   static constexpr int query_bytes = P::computed ? P::rows * P::features * 2 : 0;
   static constexpr int sums = P::rows * (P::columns + 2);   ///< floats that a warp, or a block, leaves
   static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
-  static constexpr int left_bytes = P::warps * sums > shares ? P::warps* sums * 4 : shares * 4;
+  static constexpr int words = shares + 1;                  ///< and how many blocks have come
+  static constexpr int left_bytes = P::warps * sums > words ? P::warps* sums * 4 : words * 4;
   static constexpr int fill_bytes = query_bytes + P::warps * ring_bytes;
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
@@ -259,20 +260,12 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     decode_ask<P::columns * 2, L::value_pitch, P::value_stride>(to + L::tile * L::key_pitch, values, tile * L::tile,
                                                                 end, lane);
   };
-  W mine;
 #pragma unroll
-  for (int s = 0; s < P::stages - 1; ++s) {
+  for (int s = 0; s < P::stages; ++s) {
     const int ahead = first + warp + s * P::warps;
     if (ahead < last) ask(s, ahead);
     cp_async_commit();
   }
-  if constexpr (P::computed) {
-    u16* const to = (u16*)shared;
-    for (int e = threadIdx.x; e < P::rows * P::features; e += L::threads)
-      to[e] = P::element(args, unit, e / P::features, e % P::features);
-    __syncthreads();
-  }
-  mine.begin(args, unit, computed, g, t);
   typename P::Given given[W::halves][4];
   const auto read_ahead = [&](int tile) {
 #pragma unroll
@@ -284,23 +277,36 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     }
   };
   if (first + warp < last) read_ahead(first + warp);
+  if constexpr (P::computed) {
+    u16* const to = (u16*)shared;
+    constexpr int elements = P::rows * P::features;
+    // All at once: what they are made of is waited for once.
+#pragma unroll
+    for (int e0 = 0; e0 < elements; e0 += L::threads) {
+      const int e = e0 + threadIdx.x;
+      if (e < elements) to[e] = P::element(args, unit, e / P::features, e % P::features);
+    }
+    __syncthreads();
+  }
+  W mine;
+  mine.begin(args, unit, computed, g, t);
   int stage = 0;
 #pragma unroll 1
   for (int tile = first + warp; tile < last; tile += P::warps) {
-    cp_async_wait<P::stages - 2>();
-    __syncwarp();  // all lanes' pieces are there, and what lay in the place that is free was read
+    cp_async_wait<P::stages - 1>();
+    __syncwarp();  // all lanes' pieces are there
     typename P::Given now[W::halves][4];
 #pragma unroll
     for (int h = 0; h < W::halves; ++h) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
     }
-    const int ahead = tile + (P::stages - 1) * P::warps;
-    const int free = stage == 0 ? P::stages - 1 : stage - 1;
-    if (ahead < last) ask(free, ahead);
-    cp_async_commit();
     if (tile + P::warps < last) read_ahead(tile + P::warps);
     mine.take(ring + stage * L::stage_bytes, now, args, unit, g, t, tile * L::tile, end);
+    __syncwarp();  // all lanes have read it
+    const int ahead = tile + P::stages * P::warps;
+    if (ahead < last) ask(stage, ahead);
+    cp_async_commit();
     stage = stage == P::stages - 1 ? 0 : stage + 1;
   }
 
@@ -337,27 +343,34 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     }
   }
   if constexpr (P::splits > 1) {
-    __threadfence();
     __syncthreads();
-    u32* const order = (u32*)shared;
-    if (threadIdx.x == 0) *order = atomicAdd(arrived + unit, 1u);
+    u32* const order = (u32*)(left + L::shares);
+    if (threadIdx.x == 0) *order = count_in(arrived + unit);
     __syncthreads();
     if (*order != P::splits - 1) return;
-    __syncthreads();
     if (threadIdx.x == 0) arrived[unit] = 0;  // for whoever launches it again
-    __threadfence();
     // Of each row: what each block's sums are worth, then the total. The same order whoever is last.
     const float* const all = partial + (long long)unit * P::splits * L::sums;
     float* const shares = left;
+    constexpr int pairs = P::rows * P::columns / 2;
+    const auto pair = [&](int s, int e) { return __ldcg((const float2*)(all + s * L::sums + 2 * e)); };
+    // A thread's first sums are on their way while the shares are computed, where they are few.
+    constexpr int held = P::splits <= 16 ? P::splits : 0;
+    float2 first_sums[held > 0 ? held : 1];
+    if (threadIdx.x < pairs) {
+#pragma unroll
+      for (int s = 0; s < held; ++s) first_sums[s] = pair(s, threadIdx.x);
+    }
     for (int row = warp; row < P::rows; row += P::warps) {
       float top = no_score(), total = 0.0f;
       for (int s = lane; s < P::splits; s += 32) top = fmaxf(top, __ldcg(all + s * L::sums + tops + row));
+      const float own_total = lane < P::splits ? __ldcg(all + lane * L::sums + totals + row) : 0.0f;
 #pragma unroll
       for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, apart));
       for (int s = lane; s < P::splits; s += 32) {
         const float share = decode_share(__ldcg(all + s * L::sums + tops + row), top);
         shares[row * P::splits + s] = share;
-        total = fmaf(__ldcg(all + s * L::sums + totals + row), share, total);
+        total = fmaf(s < 32 ? own_total : __ldcg(all + s * L::sums + totals + row), share, total);
       }
 #pragma unroll
       for (int apart = 16; apart > 0; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
@@ -366,12 +379,12 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
       if (lane == 0) shares[P::rows * P::splits + row] = scale / P::divisor(maximum, total * scale);
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < P::rows * P::columns / 2; e += L::threads) {
+    for (int e = threadIdx.x; e < pairs; e += L::threads) {
       const int row = 2 * e / P::columns, column = 2 * e % P::columns;
       float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll 16
       for (int s = 0; s < P::splits; ++s) {
-        const float2 one = __ldcg((const float2*)(all + s * L::sums + 2 * e));
+        const float2 one = held > 0 && e == (int)threadIdx.x ? first_sums[held > 0 ? s : 0] : pair(s, e);
         const float share = shares[row * P::splits + s];
         sum.x = fmaf(one.x, share, sum.x), sum.y = fmaf(one.y, share, sum.y);
       }

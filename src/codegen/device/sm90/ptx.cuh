@@ -206,6 +206,14 @@ PL_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 
+/// One more of those that have come, who had come before is returned. What the block wrote before a barrier that the
+/// thread was at is seen by who finds it counted, and by their block behind a barrier.
+PL_DEVICE u32 count_in(u32* counter) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+
 PL_DEVICE uint4 shared_load_16(u32 from) {
   uint4 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
