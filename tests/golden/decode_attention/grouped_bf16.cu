@@ -1,5 +1,5 @@
-// genome: min_blocks=1 split=32 stages=3 threads=128
-// launch: grid 64x1x1 block 128x1x1 cluster 1x1x1 shared 113664
+// genome: min_blocks=1 split=32 stages=2 threads=128
+// launch: grid 132x1x1 block 128x1x1 cluster 1x1x1 shared 111616
 // arguments: input0 input1 input2 output0 scratch0 scratch1
 // ---- tests/golden/shared/place_prelude.cu ----
 // Attention of a few queries over many keys: softmax(score(q · kᵀ)) · v for 1 to 16 rows of q, which all see the same
@@ -14,37 +14,44 @@
 //
 // A policy P says:
 //   constexpr int rows, features, columns;   of q; features a multiple of 32, columns of 64
-//   constexpr int keys;                      at most
-//   constexpr int warps, stages, splits;     of a block; places of the ring; blocks that share a unit
+//   constexpr int units, keys;               keys at most
+//   constexpr int warps, stages, splits;     of a block; tiles under way of a warp; blocks that share a unit
 //   constexpr long long key_stride, value_stride;   elements from one key to the next, multiples of 8
 //   constexpr bool bf16;                     else f16
-//   struct Args                              pointers
-//   int end(args, unit)                      keys from here on count for no row; any number
-//   const void* key(args, unit), value(args, unit)   where those of key 0 begin, multiples of 16
-//   uint4 query(args, unit, row, feature)    8 features from one on
-//   struct Given; Given given(args, unit, row, key)  what a score needs beside the product, read ahead
-//   float score(product, given, args, unit, row, key)
-//   float shift(maximum), divisor(maximum, total)    what is taken from a row's scores, what its sums are divided by
-//   void store(args, unit, row, column, value)
+//   constexpr bool computed;                 queries are made by the block, once
+//   constexpr bool chained;                  may be launched with the programmatic attribute
+//   constexpr int ahead;                     keys of a block that are brought into the L2 cache before the wait, at
+//   most struct Args                              pointers int end(args, unit)                      keys from here on
+//   count for no row; any number const void* key(args, unit), value(args, unit)   where those of key 0 begin, multiples
+//   of 16 uint4 query(args, unit, row, feature)    8 features from one on, where they are not computed u16
+//   element(args, unit, row, feature)    one, where they are struct Given; Given given(args, unit, row, key)  what a
+//   score needs beside the product, read ahead float score(product, given, args, unit, row, key) float shift(maximum),
+//   divisor(maximum, total)    what is taken from a row's scores, what its sums are divided by void store(args, unit,
+//   row, column, value)
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
 // ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/decode_attention.cuh ----
 // ---- policy ----
-template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }
 struct P {
-  static constexpr int rows = 4, features = 128, columns = 128, keys = 2048;
-  static constexpr int warps = 4, stages = 3, splits = 32;
+  static constexpr int units = 2, rows = 4, features = 128, columns = 128, keys = 2048;
+  static constexpr int warps = 4, stages = 2, splits = 32;
   static constexpr long long key_stride = 128, value_stride = 128;
-  static constexpr bool bf16 = true;
+  static constexpr bool bf16 = true, computed = false, chained = true;
+  static constexpr int ahead = 256;
   struct Args {
-    const unsigned short* __restrict__ in0;
-    const unsigned short* __restrict__ in1;
-    const unsigned short* __restrict__ in2;
-    unsigned short* __restrict__ out0;
+    const unsigned short* in0;
+    const unsigned short* in1;
+    const unsigned short* in2;
+    unsigned short* out0;
   };
   static PL_DEVICE const void* key(const Args& args, int unit) {
     const auto* const in1 = args.in1;
@@ -59,13 +66,12 @@ struct P {
   static PL_DEVICE int end(const Args& args, int unit) {
     return keys;
   }
-  static PL_DEVICE uint4 query(const Args& args, int unit, int row, int first) {
+  static PL_DEVICE uint4 query(const Args& args, int unit, int row, int feature) {
     const auto* const in0 = args.in0;
-    const int feature = first;
     const int d0 = (unsigned)(unit);
     const int d1 = (unsigned)(row);
     const int d4 = (unsigned)(feature);
-    return *(const uint4*)(in0 + (512 * d0 + 128 * d1 + d4));
+    return load_visible_16(in0 + (512 * d0 + 128 * d1 + d4));
   }
   struct Given {
   };
@@ -109,7 +115,7 @@ struct P {
     out0[512 * d0 + 128 * d1 + d2] = pl_to_bf16(v23);
   }
 };
-extern "C" __global__ void __launch_bounds__(128, 1) planish_kernel(const unsigned short* __restrict__ in0, const unsigned short* __restrict__ in1, const unsigned short* __restrict__ in2, unsigned short* __restrict__ out0, float* partial, u32* arrived) {
+extern "C" __global__ void __launch_bounds__(128, 2) planish_kernel(const unsigned short* in0, const unsigned short* in1, const unsigned short* in2, unsigned short* out0, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const P::Args args{in0, in1, in2, out0};
   decode_attention<P>(args, partial, arrived, pl_smem);

@@ -1,5 +1,5 @@
-// genome: blocks=1 fast=0 min_blocks=2 operand_residency=1 residency=2 rows=16 stages=5 threads=512
-// launch: grid 132x1x1 block 512x1x1 cluster 1x1x1 shared 106752
+// genome: fast=0 min_blocks=2 operand_residency=1 residency=2 rows=16 stages=5 threads=512
+// launch: grid 132x1x1 block 512x1x1 cluster 1x1x1 shared 111616
 // arguments: input0 input1 input2 output0
 // ---- tests/golden/shared/place_prelude.cu ----
 // Products of a few rows with a large matrix: y[m, n] = store(Σ_k operand(m, k) · weight(part, n)[k]), 1 to 32 rows m.
@@ -11,8 +11,8 @@
 // A policy P says:
 //   constexpr int rows, depth, count;  n, k (a multiple of 8) and m
 //   constexpr int parts;               products of the same x, summed beside each other: parts of one result
-//   constexpr int tiles, warps, stages, blocks, resident;   16-row tiles of a part a pass; steps under way; the grid;
-//                                                           blocks of a multiprocessor
+//   constexpr int tiles, warps, stages, resident;           16-row tiles of a part a pass; steps under way; blocks of a
+//                                                           multiprocessor
 //   constexpr bool bf16;               else f16
 //   constexpr bool ring_shared;        the ring lies in shared memory, else in registers
 //   constexpr bool x_shared;           x is computed once a block, else at every step
@@ -21,14 +21,20 @@
 //   struct Args                        pointers
 //   void touch(args)                                    brings what x is made of into the L2 cache
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
-//   uint4 operand(args, m, k, statistics)               8 elements of x from k on, in 16 bits
-//   float statistic<s>(args, m, k, statistics)          8 terms of the sum s, added
+//   struct Held                                         what is loaded of 8 elements of x
+//   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
+//   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
+//   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
 //   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
 // ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/skinny.cuh ----
 
@@ -40,9 +46,10 @@ PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
   const uint4& u = j < 4 ? v : w;
   return __uint_as_float(j % 4 == 0 ? u.x : j % 4 == 1 ? u.y : j % 4 == 2 ? u.z : u.w);
 }
+// ---- policy ----
 struct Policy {
 static constexpr int rows = 2048, depth = 2048, count = 4, parts = 1, statistics = 0;
-static constexpr int tiles = 1, warps = 16, stages = 5, blocks = 132, resident = 2;
+static constexpr int tiles = 1, warps = 16, stages = 5, resident = 2;
 static constexpr bool bf16 = true, ring_shared = true, x_shared = true, chained = true;
 struct Args {
   const unsigned short* in0;
@@ -58,24 +65,34 @@ static PL_DEVICE const void* weight(const Args& args, int part, int row) {
   const int d1 = (unsigned)(row);
   return args.in1 + (long long)(2048 * d1);
 }
+struct Held {
+  uint4 r0;
+}
+;
+template <int of>
+static PL_DEVICE Held held(const Args& args, int m, int k) {
+  Held out;
+  const int d0 = (unsigned)(m);
+  const unsigned short* in0 = args.in0;
+  const int d2 = (unsigned)(k);
+  if constexpr (of == 0 || of == 1) {
+    out.r0 = load_visible_16(in0 + (2048 * d0 + d2));
+  }
+  return out;
+}
 template <int s>
-static PL_DEVICE float statistic(const Args& args, int m, int k, const float* statistics) {
+static PL_DEVICE float statistic(const Held& held, const Args& args, int m, int k, const float* statistics) {
   float sum = 0;
   return sum;
 }
-static PL_DEVICE uint4 operand(const Args& args, int m, int k, const float* statistics) {
+static PL_DEVICE uint4 operand(const Held& held, const Args& args, int m, int k, const float* statistics) {
   u32 out[4] = {0, 0, 0, 0};
   const int d0 = (unsigned)(m);
   const unsigned short* in0 = args.in0;
-  uint4 r0, s0;
-  {
-    const int d2 = (unsigned)(k);
-    r0 = load_visible_16(in0 + (2048 * d0 + d2));
-  }
   #pragma unroll
   for (int j = 0; j < 8; ++j) {
     const int d2 = (unsigned)(k + j);
-    const float v0 = pl_from_bf16(skinny_half(r0, j));
+    const float v0 = pl_from_bf16(skinny_half(held.r0, j));
     const float v1 = v0;
     out[j / 2] |= (u32)pl_to_bf16(v1) << j % 2 * 16;
   }
@@ -87,7 +104,7 @@ static PL_DEVICE void store(const Args& args, int m, int row, const float (&sums
   const unsigned short* in2 = args.in2;
   unsigned short* out0 = args.out0;
   const float v5 = sums[0];
-  const float v6 = pl_from_bf16(__ldcg(in2 + (d1)));
+  const float v6 = pl_from_bf16(load_visible(in2 + (d1)));
   const float v7 = v6;
   const float v8 = (v5 + v7);
   const float v9 = 0x1p-1f;
@@ -101,8 +118,9 @@ static PL_DEVICE void store(const Args& args, int m, int row, const float (&sums
   out0[2048 * d0 + d1] = pl_to_bf16(v16);
 }
 };
+// ---- entry ----
 extern "C" __global__ void __launch_bounds__(Policy::warps * 32, Policy::resident) planish_kernel(const unsigned short* in0, const unsigned short* in1, const unsigned short* in2, unsigned short* out0) {
   extern __shared__ __align__(128) unsigned char memory[];
   const Policy::Args args{in0, in1, in2, out0};
-  skinny_product<Policy>(args, memory);
+  skinny_product<Policy>(args, memory, blockIdx.x, gridDim.x);
 }
