@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -12,9 +13,11 @@
 #include "codegen/decode_machine.h"
 #include "codegen/device/device_files.h"
 #include "codegen/devices.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/expression.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
+#include "codegen/partition/partition.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -27,6 +30,7 @@ struct Case {
   bool by_place = false;  ///< keys lie as [batch, place, head, feature]
   DType dtype = DType::bf16;
   enum class Mask : std::uint8_t { none, flags, added, length } mask = Mask::none;
+  bool negated = false;  ///< queries are computed: what is given, times -1
   DecodeTiling plan = {};
 };
 
@@ -51,7 +55,9 @@ Made graph_of(const Case& c) {
   const auto [v, v_seen] = cache(c.columns);
   m.k = k;
   m.v = v;
-  std::vector<ir::Arg> args{V("query", m.q), V("key", k_seen < 0 ? k : k_seen), V("value", v_seen < 0 ? v : v_seen)};
+  const int q =
+      c.negated ? g.node("neg.default", {V("self", m.q)}, {c.batch, heads, c.queries, c.features}, c.dtype) : m.q;
+  std::vector<ir::Arg> args{V("query", q), V("key", k_seen < 0 ? k : k_seen), V("value", v_seen < 0 ? v : v_seen)};
   if (c.mask == Case::Mask::flags) m.mask = g.input({c.batch, 1, c.queries, c.keys}, DType::boolean);
   if (c.mask == Case::Mask::added) m.mask = g.input({1, 1, c.queries, c.keys}, c.dtype);
   if (c.mask == Case::Mask::length) {
@@ -129,7 +135,8 @@ double largest_error(const Case& c) {
   const std::size_t count = text.inputs.size();
   call += fmt::format("(unsigned short*)args[{}]", count);
   if (c.plan.splits > 1) call += fmt::format(", (float*)args[{}], (u32*)args[{}]", count + 1, count + 2);
-  const std::int64_t blocks = decode->units * c.plan.splits;
+  CHECK(decode->computed == c.negated);
+  const std::int64_t blocks = decode->units * c.plan.splits + 1;  // one has nothing to do
   source += fmt::format("extern \"C\" void run(void** args) {{ run_blocks({}, {}, [=] {{ planish_kernel({}); }}); }}\n",
                         blocks, c.plan.warps * 32, call);
   REQUIRE(decode_shared_bytes(*decode, c.plan) <= (1 << 18));
@@ -197,7 +204,7 @@ double largest_error(const Case& c) {
           for (std::int64_t f = 0; f < c.features; ++f)
             x += value_of(q[static_cast<std::size_t>(((b * heads + h) * c.queries + r) * c.features + f)], c.dtype) *
                  value_of(k[place(key, f, c.features)], c.dtype);
-          x /= std::sqrt(static_cast<double>(c.features));
+          x /= std::sqrt(static_cast<double>(c.features)) * (c.negated ? -1 : 1);
           const auto at = static_cast<std::size_t>(r * c.keys + key);
           bool seen = true;
           if (c.mask == Case::Mask::flags) seen = flags[static_cast<std::size_t>(b * c.queries * c.keys) + at] != 0;
@@ -242,6 +249,7 @@ TEST_CASE("few queries over many keys: groups, masks, lengths known on the devic
        .mask = Mask::added,
        .plan = {1, 2, 2, 1}},
       {.batch = 2, .kv_heads = 1, .group = 2, .keys = 5, .plan = {4, 4, 1, 1}},
+      {.batch = 2, .kv_heads = 2, .group = 5, .keys = 90, .mask = Mask::flags, .negated = true, .plan = {3, 1, 2, 1}},
   };
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(i);
@@ -266,6 +274,24 @@ TEST_CASE("more rows, other widths and factors that are computed are for another
   CHECK(why({.kv_heads = 2, .group = 4, .keys = 64, .dtype = DType::f32}) == "keys of another dtype than f16 and bf16");
 }
 
+TEST_CASE("queries that are made for attention alone are made by it; what others read, too, is not") {
+  for (const bool shown : {false, true}) {
+    CAPTURE(shown);
+    Made m = graph_of({.kv_heads = 8, .group = 4, .keys = 2048, .features = 128, .columns = 128, .negated = true});
+    m.g.output(m.out);
+    if (shown) m.g.output(*m.g.graph.nodes[0].outs[0]);
+    PartitionOptions options;
+    options.limits.contractions = true;
+    const auto cut = partition(m.g.graph, options);
+    REQUIRE(cut.has_value());
+    CHECK(cut->regions.size() == (shown ? 2 : 1));
+    const auto attention =
+        std::ranges::find_if(cut->regions, [](const Region& r) { return r.kernel.anchor == Anchor::attention; });
+    REQUIRE(attention != cut->regions.end());
+    CHECK(attention->nodes.size() == (shown ? 1 : 2));
+  }
+}
+
 TEST_CASE("the schedule of such attention fills the device once, and takes what a genome says") {
   const Kernel kernel = lowered(graph_of({.kv_heads = 8, .group = 4, .keys = 2048, .features = 128, .columns = 128}));
   const Device device = h200();
@@ -275,9 +301,19 @@ TEST_CASE("the schedule of such attention fills the device once, and takes what 
   for (const Genome& genome : first) {
     const auto emitted = emit(kernel, device, genome);
     REQUIRE_MESSAGE(emitted.has_value(), (emitted ? "" : emitted.error().message));
-    CHECK(emitted->grid[0] == 8 * gene(genome, "split", 1));
-    CHECK(emitted->shared <= device.shared_bytes);
+    // A few keys: a block a multiprocessor, which leaves room for another launch's.
+    CHECK(emitted->grid[0] == device.sms);
+    CHECK(emitted->shared == printing::half_shared(device));
+    REQUIRE(emitted->early.has_value());
+    CHECK(emitted->early->empty());
     CHECK(emitted->scratch_bytes.size() == (gene(genome, "split", 1) > 1 ? 2 : 0));
+  }
+  // Many keys: as many blocks as share them.
+  const Kernel many = lowered(graph_of({.kv_heads = 8, .group = 4, .keys = 65536, .features = 128, .columns = 128}));
+  for (const Genome& genome : seeds(many, device)) {
+    const auto emitted = emit(many, device, genome);
+    REQUIRE(emitted.has_value());
+    CHECK(emitted->grid[0] == 8 * gene(genome, "split", 1));
   }
   // Without a group there is one row, of no variable.
   CHECK_FALSE(seeds(lowered(graph_of({.kv_heads = 4, .keys = 512})), device).empty());

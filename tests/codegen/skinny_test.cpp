@@ -4,11 +4,14 @@
 #include "codegen/skinny/skinny.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "backend/architecture.h"
 #include "codegen/compose/compose.h"
 #include "codegen/devices.h"
 #include "codegen/graph_builder.h"
@@ -153,7 +156,68 @@ TEST_CASE("a decode step is as many kernels as products follow from each other")
     const auto whole = compose(net.graph, *cut, choices, h200());
     REQUIRE(whole.has_value());
     for (const auto& step : whole->steps) CHECK(std::get<program::Launch>(step).programmatic);
+    // Queries beside keys and values are one launch, which has as many blocks as either: shares as their weights are.
+    REQUIRE(whole->steps.size() == 4);
+    CHECK(whole->kernels.size() == 4);
+    const auto joint = std::ranges::find_if(whole->kernels, [](const program::KernelSource& kernel) {
+      return kernel.source.find("namespace product1") != std::string::npos;
+    });
+    REQUIRE(joint != whole->kernels.end());
+    const std::int64_t share = std::lround(132.0 * width / (width + 512.0));
+    const bool queries_first = joint->source.find(fmt::format("blockIdx.x < {})", share)) != std::string::npos;
+    CHECK((queries_first || joint->source.find(fmt::format("blockIdx.x < {})", 132 - share)) != std::string::npos));
+    for (const auto& step : whole->steps) CHECK(std::get<program::Launch>(step).grid[0] == 132);
   }
+}
+
+TEST_CASE("products that follow from each other, or of other blocks, stay launches of their own") {
+  Net net(1, 1024);
+  const int x = net.input({1, 1, 1024}, half);
+  const int first = net.linear(x, net.weights(1024, 1024));
+  net.output(first);
+  net.output(net.linear(first, net.weights(640, 1024)));
+  const auto cut = partition(net.graph, with_products());
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 2);
+  std::vector<Choice> choices;
+  for (const Region& region : cut->regions)
+    choices.emplace_back(*emit(region.kernel, h200(), seeds(region.kernel, h200()).front()));
+  CHECK(compose(net.graph, *cut, choices, h200())->steps.size() == 2);
+
+  Net apart(1, 1024);
+  const int y = apart.input({1, 1, 1024}, half);
+  apart.output(apart.linear(y, apart.weights(1024, 1024)));
+  apart.output(apart.linear(y, apart.weights(640, 1024)));
+  const auto pair = partition(apart.graph, with_products());
+  REQUIRE(pair.has_value());
+  REQUIRE(pair->regions.size() == 2);
+  for (const int threads : {512, 256}) {
+    choices.clear();
+    for (const Region& region : pair->regions) {
+      Genome genome = seeds(region.kernel, h200()).front();
+      genome["threads"] = choices.empty() ? 512 : threads;
+      choices.emplace_back(*emit(region.kernel, h200(), genome));
+    }
+    CHECK(compose(apart.graph, *pair, choices, h200())->steps.size() == (threads == 512 ? 1 : 2));
+  }
+}
+
+TEST_CASE("launches in a row have a block a multiprocessor, of which two have room and three have not") {
+  Net net(1, 1024);
+  const auto kernel = lowered(net, {net.linear(net.input({1, 1, 1024}, half), net.weights(1024, 1024))});
+  REQUIRE(kernel.has_value());
+  const auto& architecture = backend::architecture(h200().arch);
+  for (const Genome& guess : seeds(*kernel, h200())) {
+    const auto emitted = emit(*kernel, h200(), guess);
+    REQUIRE(emitted.has_value());
+    CHECK(emitted->grid[0] == h200().sms);
+    const std::int64_t block = emitted->shared + architecture.reserved_shared;
+    CHECK(2 * block <= architecture.shared_bytes);
+    CHECK(3 * block > architecture.shared_bytes);
+  }
+  Genome alone = seeds(*kernel, h200()).front();
+  alone["min_blocks"] = 1;
+  CHECK(illegal(*kernel, h200(), alone) == "no room for the launch after it");
 }
 
 TEST_CASE("what a kernel reads before it waits must be the caller's, else its launch waits in full") {
