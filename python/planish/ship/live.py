@@ -157,6 +157,14 @@ def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Mo
     return module
 
 
+def add(attachment: Any, module: M) -> M:
+    """Gives `module` something that is asked behind all its programs, and before its own code."""
+    others = attachments(module)
+    module.__dict__.update(_planish=(others or [attachment])[0], _planish_others=(*others[1:], *([attachment] if others else ())))
+    module.__class__ = _attached_class(getattr(type(module), "_planish_original", type(module)), getattr(type(module), "_planish_folders", ()))
+    return module
+
+
 def _refuse_another(folder: Path, shipped: Shipped, module: nn.Module, attachment: Any) -> None:
     """A program is for the module that it was made of: the same code, and the same values of all that its forward can reach. Raises PlanishError
     (another_module, not_exportable)."""
