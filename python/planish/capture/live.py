@@ -165,7 +165,12 @@ def _unpickled(folder: Path) -> torch.nn.Module:
 
 def _exported(folder: Path) -> torch.nn.Module:
     # Without the guards that torch puts in front: the user's own code does not pay for them either.
-    return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+    try:
+        return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+    except Exception as error:
+        cause = error.__cause__ or error.__context__ or error  # torch wraps what went wrong in a sentence that does not say it
+        raise task_error("not_exportable", folder, f"its exported program cannot be read in another process: {first_line(cause)}",
+                         "define operators and classes in a file that can be imported") from error  # fmt: skip
 
 
 def _save(program: torch.export.ExportedProgram, file: Path, name: str) -> None:

@@ -22,6 +22,8 @@ _MOST_BOUND = 1024  # modules on parameters of their own: layers alike share a g
 class Runner:
     """One graph of dynamo's. `before(runner)` is called at each call until there is a program, or `settled` says that there will be none."""
 
+    answered = 0  #: calls of all runners that programs answered
+
     def __init__(self, module: fx.GraphModule, before: Callable[[Runner], None]) -> None:
         self._run: Callable[..., Any] = module.forward
         self._module = module
@@ -34,7 +36,6 @@ class Runner:
         self.found: Found | None = None
         self.example: list[Any] = []  # arguments of the first call, with memory of their own but for parameters and buffers
         self.calls = 0
-        self.ran = 0  # calls that a program answered
 
     def __call__(self, *args: Any) -> Any:
         if self._folder is not None:
@@ -88,7 +89,7 @@ class Runner:
         module = self._bound.get(where)
         if module is None:
             module = self._bind(where, args)
-        self.ran += 1
+        Runner.answered += 1
         return module(*[args[i] for i in graph.inputs])
 
     @torch.inference_mode(False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 import inspect
+import io
 import logging
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ from planish.ship.live import add, detach
 #: Of dynamo's settings, while a model is taken apart. Numbers that modules count in are no constants of the graphs, and hooks count.
 _DYNAMO = {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
 _RECOMPILES = 64  # layers alike that differ in a number are graphs of one piece of code
+_NO_PROGRAM = "none of its pieces has a program for such a call"
+_IN_VAIN = 16  # such calls, one after the other; from then on one of so many is tried
 _CALLS = 3  # before it is known what changes from one to the next
 _TIMING = 10.0  # seconds, for each that is timed
 _BLOCK = 0.1
@@ -55,6 +58,7 @@ class Pieces:
         self.opaque: list[str] = []
         self.refused: dict[str, int] = {}
         self.ran = 0
+        self._in_vain = 0  # calls, one after the other, in which no program ran
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         why = "" if context.context_is_plain() else context.describe()
@@ -62,13 +66,22 @@ class Pieces:
             why = "gradients may be asked for; call it under torch.no_grad() where none are wanted"
         if why:
             return self._refuse(why)
+        if self._in_vain >= _IN_VAIN and self.refused[_NO_PROGRAM] % _IN_VAIN:
+            return self._refuse(_NO_PROGRAM)  # dynamo's guards would cost something, and gain nothing
         if self._compiled is None:
             self._compiled = self._compile()
-        self.ran += 1
-        return self._compiled(module, *args, **kwargs)
+        before = Runner.answered
+        result = self._compiled(module, *args, **kwargs)
+        if Runner.answered == before:
+            self._in_vain += 1
+            self._refuse(_NO_PROGRAM)
+        else:
+            self._in_vain = 0
+            self.ran += 1
+        return result
 
     def _refuse(self, why: str) -> Any:
-        if why not in self.refused:
+        if why not in self.refused and not self.quiet:
             text = f"planish: the module's own code ran instead of its pieces: {why} (said once; planish.status(module) counts)"
             warnings.warn(text, context.FallbackWarning, stacklevel=5)
         self.refused[why] = self.refused.get(why, 0) + 1
@@ -92,6 +105,10 @@ class Pieces:
         """A graph that comes after the search is one of another call, or process: it has a program where an equal one has."""
         if not self.recording and runner.graph is not None:
             runner.settle(store.find(runner.graph.key, 0.0, self._settings))
+
+    def start_again(self) -> None:
+        """Forgets what it was called with: the next call is the first that dynamo sees, and graphs are for its numbers before they are for any."""
+        self._compiled, self.runners, self.ran, self.refused, self._in_vain = None, [], 0, {}, 0
 
     def __deepcopy__(self, memo: Any) -> Pieces:
         return self
@@ -132,7 +149,7 @@ def optimize(module: nn.Module, name: str, call: Inputs, refusal: PlanishError, 
     eager = detach(twin(module))
     running = add(attachment, detach(twin(module)))
     broken: dict[str, str] = {}
-    with torch.no_grad(), torch._dynamo.config.patch({k: v for k, v in _DYNAMO.items() if hasattr(torch._dynamo.config, k)}):
+    with torch.no_grad(), redirect_stdout(io.StringIO()), torch._dynamo.config.patch({k: v for k, v in _DYNAMO.items() if hasattr(torch._dynamo.config, k)}):
         with _breaks(broken):
             stateful = twin(running)
             for _ in range(_CALLS):
@@ -153,17 +170,19 @@ def optimize(module: nn.Module, name: str, call: Inputs, refusal: PlanishError, 
             return result | {"reason": _nothing_found(pieces)}
         search.say("judging the whole call against the module in double precision")
         accuracy = str(search.settings.get("accuracy", "eager"))
-        before = sum(runner.ran for runner in attachment.runners)
+        before = Runner.answered
         verdict = judge(eager, running, call, accuracy, name, refusal)
-        if not verdict.problem and sum(runner.ran for runner in attachment.runners) == before:
+        if not verdict.problem and Runner.answered == before:
             verdict.problem = "its pieces did not run when it was judged"
         result["accuracy"] = _accuracy(verdict, accuracy)
         if verdict.problem:
             return result | {"reason": verdict.problem}
+        attachment.start_again()
         rows = {"eager": eager, "shipped": running} | _baselines(eager, search)
         search.say(f"timing the whole call beside {', '.join(n for n in rows if n != 'shipped')}")
         result |= _claim(_times(rows, call, device, _TIMING))
     if result["outcome"] == "improved":
+        attachment.quiet = False
         add(attachment, module)
     return result
 
@@ -242,17 +261,19 @@ def _breaks(found: dict[str, str]) -> Iterator[None]:
             if place:
                 found.setdefault(place[1], reason[1].strip() if reason else "no reason is given")
 
-    log = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "graph_breaks")
-    notes, level, passes = Notes(), log.level, log.propagate
+    log, others = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "graph_breaks"), logging.getLogger("torch._dynamo")
+    notes, before = Notes(), (log.level, log.propagate, others.level)
     log.addHandler(notes)
     log.setLevel(logging.DEBUG)
     log.propagate = False
+    others.setLevel(logging.ERROR)
     try:
         yield
     finally:
         log.removeHandler(notes)
-        log.setLevel(level)
-        log.propagate = passes
+        log.propagate = before[1]
+        log.setLevel(before[0])
+        others.setLevel(before[2])
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
