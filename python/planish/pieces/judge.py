@@ -89,7 +89,8 @@ def _judged(eager: nn.Module, pieces: nn.Module, call: Inputs, accuracy: Accurac
         if found.data_sets == DATA_SETS:
             break
         given = copy.deepcopy(call) if draw == 0 else pytree.tree_map(lambda x: _redrawn(x, generator), call)
-        inputs = dict(zip(values, Module(_Anew(eager), *copy.deepcopy(given), path).tensors, strict=True))
+        own, named = copy.deepcopy(given)
+        inputs = dict(zip(values, Module(_Anew(eager), own, named, path).tensors, strict=True))
         try:
             with torch.no_grad():
                 expected = Expected.compute(run, inputs, outputs, device, accuracy)

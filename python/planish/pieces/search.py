@@ -113,13 +113,13 @@ class Search:
                 # What a machine or a moment refuses is asked again by whoever comes next.
                 found = Found(error.kind, 1.0, error.message, budget, wanted, None)
                 return store.keep(runner.graph.key, found) if error.kind in _LASTING else found
-            result, folder = made.result, made.result.get("shipped")
+            result, folder = made.result, Path(made.result.get("shipped") or scratch)
             if made.improved:
-                found = Found("improved", made.speedup, "", budget, wanted, Path(folder))
+                found = Found("improved", made.speedup, "", budget, wanted, folder)
             elif result["outcome"] == "no_improvement" and result.get("form") == "baseline" and result.get("shipped_baseline") not in (None, "eager"):
                 times = result["times_ms"]
                 gain = times["eager"]["median"] / times[result["shipped_baseline"]]["median"] if "eager" in times else 1.0
-                found = Found("baseline", gain, f"{result['shipped_baseline']} is as fast as what was found", budget, wanted, Path(folder))
+                found = Found("baseline", gain, f"{result['shipped_baseline']} is as fast as what was found", budget, wanted, folder)
             else:
                 found = Found("none", 1.0, made.reason, budget, wanted, None)
                 if result["outcome"] == "interrupted":

@@ -33,7 +33,7 @@ def split(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[str, fx.GraphMod
             pieces.add(part)
     if not pieces:
         return module, {}, sorted(set(opaque.values()))
-    whole = split_module(module, None, lambda node: part_of[node], keep_original_order=True)
+    whole = split_module(module, module, lambda node: part_of[node], keep_original_order=True)
     return whole, {f"submod_{k}": getattr(whole, f"submod_{k}") for k in sorted(pieces)}, sorted(set(opaque.values()))
 
 

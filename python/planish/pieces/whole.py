@@ -11,7 +11,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any
 
 import torch
@@ -48,9 +48,10 @@ class Pieces:
     quiet = True
     fast = None  # there is no short way around the module's own __call__
 
-    def __init__(self, original: type[nn.Module], settings: str) -> None:
-        """`settings`: with which pieces were found that the store keeps (Search.wanted)."""
+    def __init__(self, original: type[nn.Module], form: Any, settings: str) -> None:
+        """`form`: of the calls that it is for (_form). `settings`: with which pieces were found that the store keeps (Search.wanted)."""
         self._original = original
+        self._form = form
         self._settings = settings
         self._compiled: Callable[..., Any] | None = None
         self.runners: list[Runner] = []
@@ -59,19 +60,23 @@ class Pieces:
         self.refused: dict[str, int] = {}
         self.ran = 0
         self._in_vain = 0  # calls, one after the other, in which no program ran
+        self._new = _CALLS + 1  # calls until dynamo has seen what changes from one to the next
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         why = "" if context.context_is_plain() else context.describe()
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*module.parameters(), *_tensors((args, kwargs)))):
             why = "gradients may be asked for; call it under torch.no_grad() where none are wanted"
+        if not why and _form(args, kwargs) != self._form:
+            why = "it was made for tensors of other shapes or types"  # dynamo would make a graph for any, and take that for the example's too
         if why:
             return self._refuse(why)
         if self._in_vain >= _IN_VAIN and self.refused[_NO_PROGRAM] % _IN_VAIN:
             return self._refuse(_NO_PROGRAM)  # dynamo's guards would cost something, and gain nothing
         if self._compiled is None:
             self._compiled = self._compile()
-        before = Runner.answered
-        result = self._compiled(module, *args, **kwargs)
+        before, self._new = Runner.answered, max(0, self._new - 1)
+        with _dynamo() if self._new else nullcontext():
+            result = self._compiled(module, *args, **kwargs)
         if Runner.answered == before:
             self._in_vain += 1
             self._refuse(_NO_PROGRAM)
@@ -108,21 +113,26 @@ class Pieces:
 
     def start_again(self) -> None:
         """Forgets what it was called with: the next call is the first that dynamo sees, and graphs are for its numbers before they are for any."""
-        self._compiled, self.runners, self.ran, self.refused, self._in_vain = None, [], 0, {}, 0
+        self._compiled, self.runners, self.ran, self.refused, self._in_vain, self._new = None, [], 0, {}, 0, _CALLS + 1
 
     def __deepcopy__(self, memo: Any) -> Pieces:
         return self
 
     def __reduce__(self) -> Any:
-        return _again, (self._original, self._settings)
+        return _again, (self._original, self._form, self._settings)
 
     def changed(self, module: nn.Module, name: str, value: Any) -> None:
         """Nothing to do: dynamo compares attributes itself."""
 
 
-def _again(original: type[nn.Module], settings: str) -> Pieces:
+def _form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Shapes and types of the tensors of a call, in whichever way it is written."""
+    return [(tuple(t.shape), t.dtype, t.device.type) for t in _tensors((args, kwargs))]
+
+
+def _again(original: type[nn.Module], form: Any, settings: str) -> Pieces:
     """In another process: dynamo takes the module apart once more, and finds what lies in the store."""
-    made = Pieces(original, settings)
+    made = Pieces(original, form, settings)
     made.recording = False
     return made
 
@@ -145,18 +155,13 @@ def optimize(module: nn.Module, name: str, call: Inputs, refusal: PlanishError, 
     search.say(f"{name} cannot be captured whole: {why}; it is optimised in pieces")
     result: dict[str, Any] = {"task": name, "target": device.type, "outcome": "no_improvement", "form": "pieces", "shipped": None, "refusal": why}
     original: type[nn.Module] = getattr(type(module), "_planish_original", type(module))
-    attachment = Pieces(original, search.wanted)
+    attachment = Pieces(original, _form(*call), search.wanted)
     eager = detach(twin(module))
     running = add(attachment, detach(twin(module)))
     broken: dict[str, str] = {}
-    with torch.no_grad(), redirect_stdout(io.StringIO()), torch._dynamo.config.patch({k: v for k, v in _DYNAMO.items() if hasattr(torch._dynamo.config, k)}):
+    with torch.no_grad(), redirect_stdout(io.StringIO()):
         with _breaks(broken):
-            stateful = twin(running)
-            for _ in range(_CALLS):
-                for runner in attachment.runners:
-                    runner.calls = 0
-                given = copy.deepcopy(call)
-                stateful(*given[0], **given[1])
+            _call(running, call, _CALLS, attachment.runners)
         breaks = [f"{place} ({reason})" for place, reason in broken.items()]
         for line in breaks:
             search.say(f"a graph ends at {line}")
@@ -178,13 +183,28 @@ def optimize(module: nn.Module, name: str, call: Inputs, refusal: PlanishError, 
         if verdict.problem:
             return result | {"reason": verdict.problem}
         attachment.start_again()
+        _call(running, call, _CALLS)
         rows = {"eager": eager, "shipped": running} | _baselines(eager, search)
         search.say(f"timing the whole call beside {', '.join(n for n in rows if n != 'shipped')}")
         result |= _claim(_times(rows, call, device, _TIMING))
     if result["outcome"] == "improved":
-        attachment.quiet = False
+        attachment.quiet, attachment.ran = False, 0
         add(attachment, module)
     return result
+
+
+def _call(module: nn.Module, call: Inputs, times: int, runners: Sequence[Runner] = ()) -> None:
+    """Calls a copy that often, whose numbers go on from call to call. `runners` count the last call alone."""
+    stateful = twin(module)
+    for _ in range(times):
+        for runner in runners:
+            runner.calls = 0
+        given = copy.deepcopy(call)
+        stateful(*given[0], **given[1])
+
+
+def _dynamo() -> Any:
+    return torch._dynamo.config.patch({k: v for k, v in _DYNAMO.items() if hasattr(torch._dynamo.config, k)})
 
 
 def _baselines(eager: nn.Module, search: Search) -> dict[str, nn.Module]:
@@ -261,7 +281,7 @@ def _breaks(found: dict[str, str]) -> Iterator[None]:
             if place:
                 found.setdefault(place[1], reason[1].strip() if reason else "no reason is given")
 
-    log, others = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "graph_breaks"), logging.getLogger("torch._dynamo")
+    log, others = torch._logging._internal.getArtifactLogger("torch._dynamo.symbolic_convert", "graph_breaks"), logging.getLogger("torch._dynamo")
     notes, before = Notes(), (log.level, log.propagate, others.level)
     log.addHandler(notes)
     log.setLevel(logging.DEBUG)

@@ -161,7 +161,8 @@ def add(attachment: Any, module: M) -> M:
     """Gives `module` something that is asked behind all its programs, and before its own code."""
     others = attachments(module)
     module.__dict__.update(_planish=(others or [attachment])[0], _planish_others=(*others[1:], *([attachment] if others else ())))
-    module.__class__ = _attached_class(getattr(type(module), "_planish_original", type(module)), getattr(type(module), "_planish_folders", ()))
+    original: type[nn.Module] = getattr(type(module), "_planish_original", type(module))
+    module.__class__ = _attached_class(original, getattr(type(module), "_planish_folders", ()))  # type: ignore[assignment]
     return module
 
 
