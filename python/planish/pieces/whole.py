@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._dynamo import pgo as _pgo
 from torch.utils import _pytree as pytree
 
 from planish.capture.task import Inputs
@@ -73,6 +74,7 @@ class Pieces:
         if self._in_vain >= _IN_VAIN and self.refused[_NO_PROGRAM] % _IN_VAIN:
             return self._refuse(_NO_PROGRAM)  # dynamo's guards would cost something, and gain nothing
         if self._compiled is None:
+            _pgo.reset_code_state()  # by code, whoever runs it: what it learned of another example is nothing for this one
             self._compiled = self._compile()
         before, self._new = Runner.answered, max(0, self._new - 1)
         with _dynamo() if self._new else nullcontext():
