@@ -70,8 +70,10 @@ class _Compiled:
                 if not self._ms:
                     self._search.say(f"{self._search.name}: its graphs run as they are in this call, and are searched in the next one")
             elif call is not self._call:
-                self._call, waiting, self._waiting = None, self._waiting, []
-                pieces = self._search.run(waiting, self._ms)
+                ran = [runner for runner in self._waiting if runner.calls]
+                self._waiting = [runner for runner in self._waiting if not runner.calls]  # of this very call
+                self._call = call if self._waiting else None
+                pieces = self._search.run(ran, self._ms)
                 self._ms = max(self._ms, sum(piece.ms for piece in pieces))
 
 
