@@ -56,7 +56,9 @@ class Search:
     @property
     def wanted(self) -> str:
         """What of the settings decides which program answers: others are another piece's to the store."""
-        return repr(sorted((key, str(value)) for key, value in self.settings.items() if key in ("accuracy", "baselines", "options")))
+        baselines = self.settings.get("baselines")
+        names = "all" if baselines is None else baselines if isinstance(baselines, str) else ",".join(baselines)
+        return repr((str(self.settings.get("accuracy", "eager")), names, list(self.settings.get("options", ()))))
 
     def say(self, text: str) -> None:
         if self.progress:
@@ -74,7 +76,7 @@ class Search:
             piece.found = self._found(piece, f"piece {k + 1} of {len(large)}", piece.share / sum(p.share for p in large), end)
         if len(large) < len(pieces):
             small = [piece for piece in pieces if piece not in large]
-            self.say(f"{_count(len(small), 'piece')} of under {LEAST_SHARE:.0%} of the time stay as they are ({sum(p.share for p in small):.1%} in all)")
+            self.say(f"left as they are: {_count(len(small), 'piece')} of under {LEAST_SHARE:.0%} of the time ({sum(p.share for p in small):.1%} in all)")
         for piece in pieces:
             for runner in piece.runners:
                 runner.settle(piece.found)

@@ -40,7 +40,7 @@ _CALLS = 3  # before it is known what changes from one to the next
 _TIMING = 10.0  # seconds, for each that is timed
 _BLOCK = 0.1
 _PLACE = re.compile(r"Graph break (?:in user code at|from \S+) (.+:\d+)")
-_REASON = re.compile(r"Graph Break Reason: (?:Failed to handle graph break gracefully.*\n\s*)?(.+)")
+_REASON = re.compile(r"Graph Break Reason: (?:(?:Failed to handle|Encountered) graph break .*\n\s*)*(.+)")
 
 
 class Pieces:

@@ -54,7 +54,7 @@ def test_each_kind_runs_in_pieces(searches: Searches, model: type[nn.Module], ca
     if model is models.Custom:
         assert result["opaque"] == ["planish_tests_pieces.doubled"]
     elif model not in (models.Counter,):
-        assert any("models.py:" in line for line in result["breaks"]), result["breaks"]
+        assert any("models.py:" in line and "Encountered" not in line for line in result["breaks"]), result["breaks"]
     for other in (X, X.flip(0), X * 2):
         torch.testing.assert_close(module(other, *args[1:]), before(other, *args[1:]), rtol=1e-5, atol=1e-5)
         assert getattr(module, "calls", 0) == getattr(before, "calls", 0)
