@@ -66,6 +66,22 @@ def test_each_kind_runs_in_pieces(searches: Searches, model: type[nn.Module], ca
 
 
 @torch.no_grad()
+def test_functions_and_their_modules_run_in_pieces(searches: Searches) -> None:
+    layer = nn.Linear(16, 16)
+
+    def gated(x: torch.Tensor) -> torch.Tensor:
+        y = models.work(layer(x))
+        return y * 2 if y.sum() > 0 else y
+
+    function = planish.Function(gated)
+    assert whole.optimize(function.module, "gated", ((X,), {}), REFUSAL, Search("gated", 10.0, None, {"baselines": "eager"}))["outcome"] == "improved"
+    layer.weight.mul_(-1)
+    for x in (X, -X):
+        torch.testing.assert_close(function(x), gated(x))
+    assert planish.status(function).ran == 2
+
+
+@torch.no_grad()
 def test_layers_alike_are_searched_once(searches: Searches) -> None:
     result = optimized(models.Layers().eval(), X)
     calls = sorted(p["calls"] for p in result["pieces"])
