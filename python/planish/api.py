@@ -18,10 +18,12 @@ from torch.utils import _pytree as pytree
 from planish import session
 from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
+from planish.capture.opaque import KINDS
 from planish.counts import Status, status
 from planish.errors import PlanishError
 from planish.functions import Function, is_function
 from planish.optimized import Optimized, gained, is_proved, named
+from planish.pieces.search import Search, seconds
 from planish.ship.live import FALLBACKS, detach, load
 from planish.ship.reach import reach
 
@@ -53,6 +55,7 @@ class Settings(TypedDict, total=False):
     name: str | None  #: in reports
     progress: bool  #: on sys.stderr
     options: Sequence[str]  #: further options of the command
+    pieces: bool  #: what cannot be captured whole is optimised in pieces
 
 
 @overload
@@ -81,6 +84,7 @@ def optimize(
     name: str | None = None,
     progress: bool = True,
     options: Sequence[str] = (),
+    pieces: bool = True,
 ) -> Any:
     """Searches for a faster form of a module or function at these example inputs, in processes of its own, and returns it with its proof.
 
@@ -97,6 +101,9 @@ def optimize(
     task and what is shipped; without it the program goes to the user's data folder, and nothing else is left. `options` are further options
     of the command.
 
+    What cannot be captured whole (a branch on values, an operator of your own) is optimised in `pieces`: the graphs between the lines that only Python
+    can run, judged by themselves and the whole call once more; `budget` and `max_time` are for all of them. `pieces=False` raises instead.
+
     Progress is shown on sys.stderr. Raises PlanishError with the command's own error: `kind`, `message`, `hint`.
     """
     if fallback not in FALLBACKS:
@@ -108,10 +115,16 @@ def optimize(
     arguments += [*(["--cold"] if cold else []), *options]
 
     def search(thing: Any, inputs: Any) -> Optimized[Any]:
+        start = time.monotonic()
         try:
             return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress)
         except PlanishError as error:
-            raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
+            if not pieces or error.kind not in KINDS:
+                raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
+            refusal = error
+        settings = {"target": target, "accuracy": accuracy, "baselines": baselines, "strategy": strategy, "seed": seed, "evals": evals, "cold": cold}
+        left = seconds(max_time) - (time.monotonic() - start) if max_time is not None else None
+        return _in_pieces(thing, _call(inputs), refusal, Search(_name_of(thing, name), seconds(budget), left, settings | {"options": options}, progress))
 
     def first_call(function: Function[..., Any], call: Any) -> None:
         function.optimized = search(function, call)
@@ -145,7 +158,7 @@ def _search(
     fallback: str, out: str | Path | None, name: str | None, progress: bool,
 ) -> Optimized[Any]:  # fmt: skip
     module: nn.Module = thing.module if isinstance(thing, Function) else thing
-    called = name or str(getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
+    called = _name_of(thing, name)
     if os.environ.get(session.INSIDE):
         return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
     if unknown := reach(module).problem:  # before a search whose program could never run
@@ -182,6 +195,17 @@ def _search(
             shutil.rmtree(folder, ignore_errors=True)
             result["shipped"] = None
         return Optimized(thing, result, Path(result["shipped"]) if kept else None, timed)
+
+
+def _in_pieces(thing: nn.Module | Function[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], refusal: PlanishError, search: Search) -> Optimized[Any]:
+    from planish.pieces import whole  # with torch's compiler, which nobody else waits for
+
+    module: nn.Module = thing.module if isinstance(thing, Function) else thing
+    return Optimized(thing, whole.optimize(module, search.name, call, refusal, search), None, "pieces")
+
+
+def _name_of(thing: nn.Module | Function[..., Any], name: str | None) -> str:
+    return name or str(getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(thing).__name__)
 
 
 def _device_of(module: nn.Module, call: Any) -> str:

@@ -1,50 +1,103 @@
-"""`torch.compile(model, backend="planish")`: each graph that torch captures is optimised as a program of its own.
+"""`torch.compile(model, backend="planish")`: the graphs that torch captures are optimised as pieces (decision 0172).
 
-Options (`torch.compile(…, options={…})`) are keywords of planish.optimize; PLANISH_BACKEND_BUDGET names the search budget of a graph where they do
-not (10s). A graph that gains nothing, that takes sizes as arguments, or that needs gradients runs as torch captured it. Why, is logged
-under the name `planish`.
+The first call runs each graph as torch captured it, and watches what it is called with and how often. The next call searches, with the budget
+divided by the graphs' shares of the time, and says so on sys.stderr; from then on programs run. `options` are keywords of planish.optimize
+(`budget`, `max_time`, `baselines`, …), `mode` chooses budget and baselines where they do not. Graphs that need gradients run as they are.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
+from planish.errors import PlanishError
+
 _log = logging.getLogger("planish")
+#: Keywords of planish.optimize that a mode of torch.compile stands for.
+MODES: dict[str, dict[str, Any]] = {
+    "default": {"budget": "10s", "baselines": "eager,compile"},
+    "reduce-overhead": {"budget": "10s", "baselines": "eager,compile"},
+    "max-autotune-no-cudagraphs": {"budget": "60s", "baselines": "eager,compile,max_autotune_no_cudagraphs"},
+    "max-autotune": {"budget": "60s", "baselines": None},
+}
+_OPTIONS = ("budget", "max_time", "baselines", "accuracy", "strategy", "seed", "evals", "cold", "options", "progress", "name")
 
 
-def backend(graph: Any, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, **more: Any) -> Callable[..., Any]:
-    """What torch.compile calls with each graph. Returns what runs in its place."""
+class _Compiled:
+    """The graphs of one torch.compile(): those that are still to be searched, and the call that they were first run in."""
+
+    def __init__(self, mode: str | None, options: dict[str, Any] | None) -> None:
+        from planish.pieces.search import Search, seconds
+
+        if (mode or "default") not in MODES:
+            raise PlanishError("bad_request", f"there is no mode '{mode}'", f"choose from {', '.join(MODES)}")
+        if unknown := sorted(set(options or {}) - set(_OPTIONS)):
+            raise PlanishError("bad_request", f"there is no option '{unknown[0]}' of the backend planish", f"choose from {', '.join(_OPTIONS)}")
+        chosen = MODES[mode or "default"] | ({"budget": b} if (b := os.environ.get("PLANISH_BACKEND_BUDGET")) else {}) | (options or {})
+        most, name, progress = chosen.pop("max_time", None), str(chosen.pop("name", "model")), bool(chosen.pop("progress", True))
+        budget = seconds(chosen.pop("budget"))
+        self.options = options  # by whose identity this is known
+        self._search = Search(name, budget, seconds(most) if most is not None else None, chosen, progress)
+        self._waiting: list[Any] = []
+        self._ms = 0.0  # of a call, as far as it is graphs: those of later shapes are measured by it
+        self._call: FrameType | None = None
+        self._lock = threading.RLock()
+
+    def place(self, graph: Any) -> Callable[..., Any]:
+        from planish.pieces.runner import Runner
+        from planish.pieces.whole import placed
+
+        def runner(module: Any) -> Runner:
+            self._waiting.append(made := Runner(module, self._called))
+            return made
+
+        whole, opaque = placed(graph, runner)
+        for step in opaque:
+            _log.info("stays as it is: %s", step)
+        return whole
+
+    def _called(self, _: Any) -> None:
+        """Searches in the first call after the one that graphs were captured in: then it is known what a call runs."""
+        with self._lock:
+            call = _outermost()
+            if self._call is None:
+                self._call = call
+                if not self._ms:
+                    self._search.say(f"{self._search.name}: its graphs run as they are in this call, and are searched in the next one")
+            elif call is not self._call:
+                ran = [runner for runner in self._waiting if runner.calls]
+                self._waiting = [runner for runner in self._waiting if not runner.calls]  # of this very call
+                self._call = call if self._waiting else None
+                pieces = self._search.run(ran, self._ms)
+                self._ms = max(self._ms, sum(piece.ms for piece in pieces))
+
+
+_compiled: dict[tuple[str | None, int | None], _Compiled] = {}
+
+
+def backend(graph: Any, example_inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable[..., Any]:
+    """What torch.compile calls with each graph. Returns what runs in its place. Raises PlanishError (bad_request)."""
     import torch
 
-    from planish.api import optimize
-    from planish.errors import PlanishError
-
-    if not all(isinstance(x, torch.Tensor) for x in example_inputs):
-        _log.warning("a graph takes sizes as arguments and runs as it is; torch.compile(…, dynamic=False) makes one graph for each shape")
-        return graph.forward  # type: ignore[no-any-return]
-    if torch.is_grad_enabled() and any(x.requires_grad for x in example_inputs):
+    key = mode, id(options) if options else None
+    if key not in _compiled or _compiled[key].options is not options:
+        _compiled[key] = _Compiled(mode, options)
+    if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs):
         _log.warning("a graph that needs gradients runs as it is; call the model under torch.no_grad()")
         return graph.forward  # type: ignore[no-any-return]
-    settings = {"budget": os.environ.get("PLANISH_BACKEND_BUDGET", "10s"), "progress": False, "name": "graph", **more, **(options or {})}
-    try:
-        with torch.no_grad():
-            found = optimize(graph, tuple(_real(x) for x in example_inputs), **settings)
-    except PlanishError as error:
-        _log.warning("a graph runs as it is: %s", error.message)
-        return graph.forward  # type: ignore[no-any-return]
-    _log.info("%r", found)
-    return found.module if found.improved else graph.forward  # type: ignore[no-any-return]
+    return _compiled[key].place(graph)
 
 
-def _real(x: Any) -> Any:
-    """A tensor to measure with. Graphs may come with fake ones, which have a shape and no values."""
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    if not isinstance(x, FakeTensor):
-        return x.detach()
-    made = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
-    return made.normal_() if x.dtype.is_floating_point else made.zero_()
+def _outermost() -> FrameType | None:
+    """The frame of torch's in which the call of the compiled model that is running began: another one in another call."""
+    frame, found = sys._getframe(), None
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(os.path.join("torch", "_dynamo", "eval_frame.py")):
+            found = frame
+        frame = frame.f_back  # type: ignore[assignment]
+    return found

@@ -20,8 +20,8 @@ class Optimized(Generic[F_co]):
 
     `module` is ready to use: the given module (or the function, as a planish Function) with the program attached where one was verified and
     faster, else as it was. `result` is the result document (docs/formats/result.md). `folder` is where the program lies, or None.
-    `timed` says what was proved and timed: `module`, the user's own, or `exported`, its exported program, where the module could not be
-    pickled or read in another process.
+    `timed` says what was proved and timed: `module`, the user's own; `exported`, its exported program, where the module could not be
+    pickled or read in another process; or `pieces`, the module with its graphs as programs, where it could not be captured whole.
     """
 
     module: F_co
@@ -72,8 +72,19 @@ class Optimized(Generic[F_co]):
         if accuracy := self.result.get("accuracy"):
             ratio = float(accuracy.get("ratio") or 0)  # 1e300 where eager's error is nearly nothing
             lines.append(f"  accuracy: {ratio:{'.2f' if ratio < 1000 else '.3g'}} of eager's own error (gate: {accuracy.get('gate')})")
+        if self.timed == "pieces":
+            return "\n".join([*lines, *self._pieces(), *interrupted])
         lines.append(f"  timed: {'the module itself' if self.timed == 'module' else 'its exported program, as its own code could not be read elsewhere'}")
         return "\n".join([*lines, f"  program: {self.folder}", *interrupted])
+
+    def _pieces(self) -> list[str]:
+        """Which parts became programs, and what lies between them."""
+        pieces = self.result["pieces"]
+        made = [piece for piece in pieces if piece.get("folder")]
+        share = sum(piece["share"] for piece in made)
+        lines = [f"  in pieces: {len(made)} of {len(pieces)} graphs, {share:.0%} of the time, run as what was found for them"]
+        lines += [f"  a graph ends at {line}" for line in self.result.get("breaks", ())]
+        return lines + [f"  stays as it is: {step}" for step in self.result.get("opaque", ())]
 
     def _times(self) -> list[tuple[str, str, str, str]]:
         """Of each that was timed: name, median in ms, its 95 % interval, and how much slower than what is attached."""

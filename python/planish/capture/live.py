@@ -4,7 +4,8 @@ The folder holds the user's own module, pickled, so that what is proved and time
 not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
 the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
 replacement, so that they stay in the domain and keep the distribution of what the user gave. Offsets (integers that rise from 0) keep their
-first and last, and get their steps in another order; symmetric positive definite matrices stay it, with rows and columns in another order.
+first and last, and get their steps in another order; permutations get another order; symmetric positive definite matrices stay it, with rows
+and columns in another order.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ def redraw(x: Any, generator: torch.Generator) -> Any:
     if _are_positive_definite(x):
         order = torch.randperm(x.shape[-1], generator=generator)
         return torch.empty_like(x).copy_(x[..., order, :][..., order])
+    if _is_permutation(x):
+        return x[torch.randperm(len(x), generator=generator)]
     if _are_offsets(x):
         steps = x.diff()
         return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
@@ -121,9 +124,17 @@ def redraw(x: Any, generator: torch.Generator) -> Any:
     return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
 
 
+def _is_whole(x: torch.Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
+
+
+def _is_permutation(x: torch.Tensor) -> bool:
+    """Whether it holds each place once, in another order than theirs: who reads with it relies on that."""
+    return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and not _are_offsets(x) and torch.equal(x.sort()[0], torch.arange(len(x), dtype=x.dtype))
+
+
 def _are_offsets(x: torch.Tensor) -> bool:
-    whole = not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
-    return whole and x.ndim == 1 and x.is_contiguous() and int(x[0]) == 0 and bool((x[1:] >= x[:-1]).all())
+    return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and int(x[0]) == 0 and bool((x[1:] >= x[:-1]).all())
 
 
 def _are_positive_definite(x: torch.Tensor) -> bool:
@@ -165,7 +176,12 @@ def _unpickled(folder: Path) -> torch.nn.Module:
 
 def _exported(folder: Path) -> torch.nn.Module:
     # Without the guards that torch puts in front: the user's own code does not pay for them either.
-    return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+    try:
+        return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+    except Exception as error:
+        cause = error.__cause__ or error.__context__ or error  # torch wraps what went wrong in a sentence that does not say it
+        raise task_error("not_exportable", folder, f"its exported program cannot be read in another process: {first_line(cause)}",
+                         "define operators and classes in a file that can be imported") from error  # fmt: skip
 
 
 def _save(program: torch.export.ExportedProgram, file: Path, name: str) -> None:

@@ -224,7 +224,10 @@ class Steps(TorchDispatchMode):
         return self._each(func(*args, **kwargs), [], self.unit)
 
     def _reduced(self, result: torch.Tensor, squares: torch.Tensor, terms: float | torch.Tensor, alike: bool) -> torch.Tensor:
-        """A sum with the noise of its partial sums: a walk over the terms, a drift with what has been summed, and its own rounding."""
+        """A sum with the noise of its partial sums: a walk over the terms, a drift with what has been summed, and its own rounding. A sum of floats
+        that is asked for as an integer has none."""
+        if not result.is_floating_point():
+            return result
         lanes = terms.clamp_max(LANES) if isinstance(terms, torch.Tensor) else float(min(terms, LANES))
         total = result.square()
         spread = squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(self.unit)

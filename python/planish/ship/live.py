@@ -157,6 +157,15 @@ def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Mo
     return module
 
 
+def add(attachment: Any, module: M) -> M:
+    """Gives `module` something that is asked behind all its programs, and before its own code."""
+    others = attachments(module)
+    module.__dict__.update(_planish=(others or [attachment])[0], _planish_others=(*others[1:], *([attachment] if others else ())))
+    original: type[nn.Module] = getattr(type(module), "_planish_original", type(module))
+    module.__class__ = _attached_class(original, getattr(type(module), "_planish_folders", ()))  # type: ignore[assignment]
+    return module
+
+
 def _refuse_another(folder: Path, shipped: Shipped, module: nn.Module, attachment: Any) -> None:
     """A program is for the module that it was made of: the same code, and the same values of all that its forward can reach. Raises PlanishError
     (another_module, not_exportable)."""

@@ -1,4 +1,4 @@
-"""`torch.compile(…, backend="planish")`, with a stand-in for the search."""
+"""`torch.compile(…, backend="planish")`, with a stand-in for the search of each graph."""
 
 from __future__ import annotations
 
@@ -11,110 +11,131 @@ from typing import Any
 import planish
 import pytest
 import torch
-from planish import api, dynamo, registration
-from planish.capture import capture
+from planish import dynamo, registration
 from planish.errors import PlanishError
-from planish.ship import guards
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ship"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "pieces"))
 
-from shipping import aten_program, write
+from found import Searches
+from found import searches as searches
 
 PACKAGE = Path(planish.__file__).parent
+X = torch.randn(4, 8)
 
 
-class Search:
-    """What planish.optimize was asked, and its answer: a module that marks what it computes."""
-
-    def __init__(self, improved: bool = True) -> None:
-        self.asked: list[Any] = []
-        self.improved = improved
-        self.error: PlanishError | None = None
-
-    def __call__(self, graph: Any, inputs: tuple[Any, ...], **settings: Any) -> Any:
-        self.asked.append((inputs, settings))
-        if self.error is not None:
-            raise self.error
-        outcome = "improved" if self.improved else "no_improvement"
-        return api.Optimized(lambda *given: tuple(t + 100 for t in graph.forward(*given)), {"outcome": outcome, "reason": "r"}, None, "module")
-
-
-@pytest.fixture
-def search(monkeypatch: pytest.MonkeyPatch) -> Search:
-    made = Search()
-    monkeypatch.setattr(api, "optimize", made)
-    torch._dynamo.reset()
-    return made
+def model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 8), nn.Tanh()).eval()
 
 
 @torch.no_grad()
-def test_graphs_are_optimised_one_by_one(search: Search) -> None:
+def test_the_first_call_watches_and_the_second_searches(searches: Searches, capsys: pytest.CaptureFixture[str]) -> None:
     registration.announce()
-    module, x = nn.Linear(8, 8), torch.randn(4, 8)
-    compiled = torch.compile(module, backend="planish", options={"budget": "3s", "baselines": "none"})
-    torch.testing.assert_close(compiled(x), module(x) + 100)
-    ((inputs, settings),) = search.asked
-    assert settings["budget"] == "3s" and settings["baselines"] == "none" and settings["name"] == "graph"
-    assert all(type(t) in (torch.Tensor, nn.Parameter) and not t.requires_grad for t in inputs) and any(t.shape == x.shape for t in inputs)
-
-
-@torch.no_grad()
-def test_a_graph_runs_its_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With a program that is attached as optimize() attaches one: every call of the compiled model goes through it."""
-    graphs: list[Any] = []
-
-    def search(graph: Any, inputs: tuple[Any, ...], **settings: Any) -> Any:
-        blobs = tmp_path / "shipped" / "blobs"
-        blobs.mkdir(parents=True)
-        document = capture(graph, inputs, {}, blobs).graph
-        folder = write(tmp_path / "shipped", tmp_path, aten_program(document), document, modules=guards.configuration(graph))
-        graphs.append(planish.load(folder, graph))
-        return api.Optimized(graph, {"outcome": "improved"}, folder, "module")
-
-    monkeypatch.setattr(api, "optimize", search)
-    torch._dynamo.reset()
-    module, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.randn(4, 8)
-    compiled = torch.compile(module, backend=planish.backend)
+    module = model()
+    compiled = torch.compile(module, backend="planish", options={"budget": "3s", "baselines": "none", "name": "Net"})
+    torch.testing.assert_close(compiled(X), module(X))
+    assert searches.asked == [] and "Net: its graphs run as they are in this call" in capsys.readouterr().err
     for _ in range(3):
-        torch.testing.assert_close(compiled(x), module(x))
+        torch.testing.assert_close(compiled(X), module(X))
         module[0].weight.mul_(2)
-    assert len(graphs) == 1 and planish.status(graphs[0]).ran == planish.status(graphs[0]).calls == 3
+    (settings,) = searches.asked
+    assert settings["budget"] == 3.0 and settings["baselines"] == "none" and settings["name"] == "Net, piece 1 of 1" and settings["pieces"] is False
+    assert "piece 1 of 1: a program" in capsys.readouterr().err
 
 
 @torch.no_grad()
-def test_a_graph_that_gains_nothing_runs_as_it_is(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, x = nn.Linear(8, 8), torch.randn(4, 8)
-    search.improved = False
+def test_graphs_share_the_budget_and_equal_ones_are_searched_once(searches: Searches) -> None:
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList(model() for _ in range(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.parts[0](x)
+            torch._dynamo.graph_break()
+            x = self.parts[1](x)
+            torch._dynamo.graph_break()
+            return (x @ x.T).exp()
+
+    module = Broken().eval()
+    compiled = torch.compile(module, backend=planish.backend, options={"budget": 8, "progress": False})
+    for _ in range(3):
+        torch.testing.assert_close(compiled(X), module(X))
+    assert len(searches.asked) == 2 and 8.0 <= sum(a["budget"] for a in searches.asked) <= 10.0
+    torch._dynamo.reset()
+    again = torch.compile(module, backend=planish.backend, options={"budget": 8, "progress": False})
+    for _ in range(3):
+        torch.testing.assert_close(again(X), module(X))
+    assert len(searches.asked) == 2, "what lies in the store is not searched again"
+
+
+@torch.no_grad()
+def test_modes_choose_budget_and_baselines(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    for mode, budget, baselines in (("default", 10.0, "eager,compile"), ("max-autotune", 60.0, None)):
+        torch._dynamo.reset()
+        compiled = torch.compile(nn.Linear(8, 8), backend="planish", mode=mode)
+        compiled(X), compiled(X)
+        assert searches.asked[-1]["budget"] == budget and searches.asked[-1]["baselines"] == baselines
     monkeypatch.setenv("PLANISH_BACKEND_BUDGET", "4s")
-    torch.testing.assert_close(torch.compile(module, backend=planish.backend)(x), module(x))
-    assert search.asked[0][1]["budget"] == "4s"
+    torch._dynamo.reset()
+    compiled = torch.compile(nn.Linear(8, 9), backend="planish", mode="reduce-overhead")
+    dynamo._compiled.clear()
+    compiled(X), compiled(X)
+    assert searches.asked[-1]["budget"] == 4.0
+    with pytest.raises(PlanishError, match="no mode 'fast'"):
+        planish.backend(None, [], mode="fast")
+    with pytest.raises(PlanishError, match="no option 'bugdet'"):
+        planish.backend(None, [], options={"bugdet": 3})
 
 
 @torch.no_grad()
-def test_a_search_that_fails_leaves_the_graph(search: Search, caplog: pytest.LogCaptureFixture) -> None:
-    search.error = PlanishError("random_ops", "it is random", "")
-    module, x = nn.Linear(8, 8), torch.randn(4, 8)
-    torch.testing.assert_close(torch.compile(module, backend=planish.backend)(x), module(x))
-    assert "it is random" in caplog.text
+def test_a_graph_that_gains_nothing_runs_as_it_is(searches: Searches) -> None:
+    module = model()
+    for searches.nothing, searches.error in ((True, None), (False, PlanishError("random_ops", "it is random", ""))):
+        torch._dynamo.reset()
+        compiled = torch.compile(module, backend=planish.backend, options={"accuracy": "tf32" if searches.nothing else "eager"})
+        for _ in range(3):
+            torch.testing.assert_close(compiled(X), module(X))
+    assert len(searches.asked) == 2
 
 
-def test_gradients_and_sizes_are_left_alone(search: Search, caplog: pytest.LogCaptureFixture) -> None:
-    module, x = nn.Linear(8, 8), torch.randn(4, 8)
-    torch.compile(module, backend=planish.backend, dynamic=False)(x).sum().backward()
-    assert module.weight.grad is not None and search.asked == [] and "gradients" in caplog.text
+@torch.no_grad()
+def test_each_shape_has_a_graph_without_dynamic(searches: Searches) -> None:
+    module = model()
+    compiled = torch.compile(module, backend=planish.backend, dynamic=False, options={"progress": False})
+    for _ in range(3):
+        for x in (X, torch.randn(6, 8)):
+            torch.testing.assert_close(compiled(x), module(x))
+    assert len(searches.asked) == 2
+
+
+def test_gradients_and_sizes_are_left_alone(searches: Searches, caplog: pytest.LogCaptureFixture) -> None:
+    module = nn.Linear(8, 8)
+    torch.compile(module, backend=planish.backend, dynamic=False)(X).sum().backward()
+    assert module.weight.grad is not None and searches.asked == [] and "gradients" in caplog.text
     with torch.no_grad():
-        assert torch.compile(lambda x: x + x.shape[0], backend=planish.backend, dynamic=True)(x).shape == x.shape
-    assert search.asked == [] and "dynamic=False" in caplog.text
+        compiled = torch.compile(lambda x: x + x.shape[0], backend=planish.backend, dynamic=True)
+        for x in (X, X, torch.randn(6, 8)):
+            torch.testing.assert_close(compiled(x), x + len(x))
+    assert searches.asked == []
 
 
-def test_fake_tensors_are_drawn() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
+def test_under_inference_mode(searches: Searches) -> None:
+    module = model()
+    with torch.inference_mode():
+        compiled = torch.compile(module, backend=planish.backend, options={"progress": False})
+        for _ in range(3):
+            torch.testing.assert_close(compiled(X), module(X))
+    assert len(searches.asked) == 1
 
-    with FakeTensorMode():
-        fake = [torch.empty(8, 4).T, torch.zeros(3, dtype=torch.int64)]
-    real = [dynamo._real(t) for t in fake]
-    assert real[0].stride() == (1, 4) and type(real[0]) is torch.Tensor and real[1].tolist() == [0, 0, 0]
+
+def test_a_full_graph_is_asked_of_torch(searches: Searches) -> None:
+    def broken(x: Any) -> Any:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(Exception, match="graph_break"):
+        torch.compile(broken, backend="planish", fullgraph=True)(X)
 
 
 def test_importing_planish_is_enough() -> None:

@@ -73,6 +73,35 @@ with torch.no_grad():
 """
 )
 
+PIECES = (
+    MODULE
+    + f"""
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        y = self.block(x)
+        return y * 2 if y.abs().max() > 1e-4 else y
+
+
+with torch.no_grad():
+    gated, x = Gated().eval(), torch.randn(1024, 512)
+    found = planish.optimize(gated, (x,), {SETTINGS})
+    print(found)
+    assert found.improved and found.timed == "pieces", found.reason
+    torch.testing.assert_close(gated(x), Gated.forward(gated, x), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(gated(x * 0), Gated.forward(gated, x * 0), atol=1e-5, rtol=1e-4)
+    gated.block.scale.mul_(2)
+    torch.testing.assert_close(gated(x), Gated.forward(gated, x), atol=1e-5, rtol=1e-4)
+    assert planish.status(gated).ran == planish.status(gated).calls == 3, planish.status(gated)
+    compiled = torch.compile(Gated.forward, backend="planish", options={{"baselines": "none", "evals": 4, "budget": 60}})
+    for _ in range(3):
+        torch.testing.assert_close(compiled(gated, x), Gated.forward(gated, x), atol=1e-5, rtol=1e-4)
+"""
+)
+
 
 def run(script: str, folder: Path, **environment: str) -> str:
     path = folder / "user_script.py"
@@ -95,3 +124,9 @@ def test_a_module_of_the_users_script_runs_its_program(tmp_path: Path) -> None:
 
 def test_a_function_over_a_module_runs_its_program(tmp_path: Path) -> None:
     assert "its exported program" in run(FUNCTION, tmp_path)
+
+
+def test_what_cannot_be_captured_whole_runs_in_pieces(tmp_path: Path) -> None:
+    said = run(PIECES, tmp_path)
+    assert "1 of 1 graphs" in said or "1 of 2 graphs" in said or "1 of 3 graphs" in said, said
+    assert "user_script.py:" in said

@@ -296,3 +296,33 @@ def test_progress_is_shown_in_a_notebook(command: Command, monkeypatch: pytest.M
     assert cell.getvalue() == "searching 1 region\n" and capfd.readouterr().err == "", "nothing goes to the terminal of the notebook's server"
     planish.optimize(Block(), torch.randn(4, 8), progress=False)
     assert cell.getvalue() == "searching 1 region\n"
+
+
+@torch.no_grad()
+def test_what_cannot_be_captured_is_optimised_in_pieces(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planish.pieces import whole
+
+    asked: list[Any] = []
+    pieces = [{"calls": 2, "ms": 1.0, "share": 0.9, "outcome": "improved", "folder": "/f"}, {"calls": 1, "ms": 0.1, "share": 0.01, "outcome": "left"}]
+    result = IMPROVED | {"form": "pieces", "pieces": pieces, "breaks": ["net.py:8 (Data-dependent branching)"], "opaque": ["lib.scaled"]}
+
+    def optimize(*given: Any) -> dict[str, Any]:
+        asked.append(given)
+        return result
+
+    monkeypatch.setattr(whole, "optimize", optimize)
+    module, x = Block(), torch.randn(4, 8)
+    refused = {"result": {"error": {"kind": "data_dependent", "message": "the task: its control flow depends on tensor values", "hint": "h"}}, "code": 2}
+    command.answers(refused)
+    found = planish.optimize(module, x, budget="2m", max_time="10m", baselines="eager", name="Net")
+    ((given, name, call, refusal, search),) = asked
+    assert given is module and name == "Net" and call == ((x,), {}) and "control flow" in refusal.message
+    assert search.budget == 120 and 500 < search.max_time < 600 and search.settings["baselines"] == "eager"
+    assert found.improved and found.timed == "pieces" and found.folder is None and command.left() == []
+    assert "1 of 2 graphs, 90% of the time" in repr(found) and "a graph ends at net.py:8" in repr(found) and "stays as it is: lib.scaled" in repr(found)
+    with pytest.raises(planish.PlanishError, match="control flow"):
+        planish.optimize(module, x, pieces=False)
+    command.answers({"result": {"error": {"kind": "random_ops", "message": "the task is random", "hint": "h"}}, "code": 2})
+    with pytest.raises(planish.PlanishError, match="is random"):
+        planish.optimize(module, x)
+    assert len(asked) == 1

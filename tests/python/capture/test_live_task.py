@@ -67,6 +67,14 @@ def test_fresh_elements_lie_as_the_examples_do(strides: tuple[int, int]) -> None
     assert torch.equal(fresh, redraw(x, torch.Generator().manual_seed(0))) and not torch.equal(fresh, redraw(x, torch.Generator().manual_seed(1)))
 
 
+def test_permutations_stay_permutations() -> None:
+    order = torch.tensor([3, 0, 4, 1, 2])
+    drawn = [redraw(order, torch.Generator().manual_seed(seed)) for seed in range(8)]
+    assert all(torch.equal(d.sort()[0], torch.arange(5)) for d in drawn) and any(not torch.equal(d, order) for d in drawn)
+    twice = torch.tensor([3, 0, 4, 1, 1])
+    assert any(not torch.equal(redraw(twice, torch.Generator().manual_seed(seed)).sort()[0], twice.sort()[0]) for seed in range(8))
+
+
 def test_offsets_stay_offsets() -> None:
     """As EmbeddingBag and packed sequences take them: drawn like other integers they would be refused, or read beside the table."""
     offsets = torch.tensor([0, 10, 30, 31, 60])
@@ -113,6 +121,14 @@ def test_what_cannot_be_pickled_is_exported(tmp_path: Path) -> None:
     assert not (tmp_path / "task" / "module.pt").exists()
     x = torch.randn(2, 4)
     torch.testing.assert_close(load_live(tmp_path / "task").model(x), module(x))
+
+
+def test_an_exported_program_that_cannot_be_read_again_is_named(tmp_path: Path) -> None:
+    written(tmp_path, Positions(), (torch.arange(8),), exported=True)
+    (tmp_path / "task" / "program.pt2").write_bytes(b"nothing")
+    with pytest.raises(PlanishError, match="cannot be read in another process") as error:
+        load_live(tmp_path / "task")
+    assert error.value.kind == "not_exportable" and error.value.hint
 
 
 def test_a_module_that_cannot_be_read_again_is_named(tmp_path: Path) -> None:

@@ -158,3 +158,18 @@ def test_doubles_are_judged_by_a_division_where_torch_multiplies_by_a_sixth_in_s
         assert result["outputs"][0]["fro"] < 1e-15
         assert harness.judge(eager)["ok"]
         assert harness.judge([exact * (1 + 1e-6)])["problem"] == "mismatch"
+
+
+def test_a_running_sum_of_floats_as_integers_is_exact(tmp_path):
+    """How many tokens each expert has, counted in floats and summed as integers."""
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, e):\n        counts = torch.histc(e.float(), bins=4, min=0, max=3)\n"
+        "        return x.exp() * 2, torch.cumsum(counts, 0, dtype=torch.int32)\n"
+        "def get_inputs():\n    return [torch.randn(64), torch.randint(4, (64,))]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    harness.make(1)
+    result, counts = harness.eager()
+    assert harness.judge([result * (1 + 1e-5), counts])["problem"] == "mismatch"  # which asks for the noise of all outputs
+    assert harness.judge([result, counts])["ok"]
+    assert harness.judge([result, counts + 1])["problem"] == "mismatch"

@@ -1,0 +1,1 @@
+from found import searches as searches
