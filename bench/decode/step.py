@@ -1,6 +1,6 @@
 """One token of a language model as a program, beside torch's forms of it, on a GPU:
 
-    python3 bench/decode/step.py [--layers 32] [--places 2048] [--torch eager,graph,compile,max_autotune] [--profile FILE] > row.jsonl
+    python3 bench/decode/step.py [--layers 32] [--places 2048] [--torch eager,graph,compile,reduce_overhead,max_autotune] [--profile FILE] > row.jsonl
 
 The task is examples/models/llama_step.py with random weights. The program is its graph cut once, with the first guess of every
 kernel's schedule and no search. A row of JSON: milliseconds of calls in a row (the median of batches that take turns), the host's
@@ -92,7 +92,7 @@ def times_in_turn(forms: dict[str, Callable[[], Any]], rounds: int = 7, seconds:
 
 
 def torch_forms(model: nn.Module, args: tuple[Any, ...], names: list[str]) -> dict[str, Callable[[], Any]]:
-    modes = {"compile": "default", "max_autotune": "max-autotune"}
+    modes = {"compile": "default", "reduce_overhead": "reduce-overhead", "max_autotune": "max-autotune"}
     forms: dict[str, Callable[[], Any]] = {}
     for name in names:
         if name == "eager":

@@ -8,6 +8,7 @@
 #include "codegen/compiled.h"
 #include "codegen/compose/compose.h"
 #include "codegen/devices.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
 #include "codegen/interpreter.h"
@@ -157,6 +158,25 @@ TEST_CASE("an index_copy writes what its source holds, where its index says, and
   }
   check_same(written(*kernel, places), wanted);
   check_same(run_cpp(*kernel, places), wanted);
+
+  // On devices that launch early it waits by itself, and has the place of any other such launch; elsewhere neither.
+  const auto hopper = emit(*kernel, h200(), {{"threads", 64}});
+  REQUIRE(hopper.has_value());
+  REQUIRE(hopper->early.has_value());
+  CHECK(hopper->early->empty());
+  CHECK(hopper->grid[0] == h200().sms);
+  CHECK(hopper->shared == printing::half_shared(h200()));
+  const std::size_t waits = hopper->source.rfind("dependency_wait();");
+  REQUIRE(waits != std::string::npos);
+  CHECK(hopper->source.find("load_visible(in0", waits) != std::string::npos);
+  CHECK(hopper->source.find("pl_ldg(in", waits) == std::string::npos);
+  Device ampere = h200();
+  ampere.arch = "sm_80";
+  const auto before = emit(*kernel, ampere, {{"threads", 64}});
+  REQUIRE(before.has_value());
+  CHECK_FALSE(before->early.has_value());
+  CHECK(before->grid[0] == 2);
+  CHECK(before->source.find("dependency_wait") == std::string::npos);
 }
 
 TEST_CASE("index_put and scatter write each element where its own index says; negative ones count from the end") {
