@@ -53,11 +53,13 @@ class Tried:
         self.refused: list[str] = []
         self.refused_before = 0
         self.over = self.error = self.ratio = 0.0
+        self.pools: dict[int, statistics.Pool] = {}
 
     def judge(self, harness: Harness, regime: str, seed: int, rng: random.Random, former: Former) -> None:
         if self.sort == "bad" and self.refused and self.refused_before:
             return
         outputs = self.variant(harness.inputs(), rng)
+        harness.data.pools = self.pools
         result = harness.judge(outputs, "full")
         self.draws += 1
         passed_before = all(former.passes(i, slot.view) for i, slot in enumerate(harness.data.outputs) if i in former.compared)
