@@ -135,9 +135,13 @@ bool hide(const std::string& path, const std::string& scratch, const std::vector
   const bool folder = S_ISDIR(info.st_mode);
   const auto needs = [&](const std::string& other) { return other == found || below(other, found); };
   if (folder && (needs(real(scratch)) || std::ranges::any_of(readable, needs))) return true;
-  const std::string cover_of_files = scratch + "/hidden";
-  if (!folder) close(open(cover_of_files.c_str(), O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0400));
-  return cover(folder ? scratch + "/home" : cover_of_files, found);
+  const std::string empty = scratch + (folder ? "/no-folder" : "/no-file");
+  if (folder) {
+    (void)mkdir(empty.c_str(), 0500);
+  } else if (const int fd = open(empty.c_str(), O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0400); fd >= 0) {
+    close(fd);
+  }
+  return cover(empty, found);
 }
 
 }  // namespace

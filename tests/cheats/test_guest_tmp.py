@@ -189,7 +189,8 @@ def test_a_store_outside_of_the_home_is_neither_read_nor_locked(world: World, mo
     code = (
         "import fcntl, os, sys\nfrom pathlib import Path\nfrom planish.runner import own_tmp\nown_tmp.take(*map(Path, sys.argv[1:]))\n"
         f"fcntl.flock(os.open('{store}', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"  # the test holds the real one's
-        f"assert open('{store}').read() == '' and os.listdir('{out}') == [] and open('{task}').read() == open('{shipped}/module.py').read() == 'of the user'\n"
+        f"found = open('{store}').read(), os.listdir('{out}'), open('{task}').read(), open('{shipped}/module.py').read()\n"
+        "assert found == ('', [], 'of the user', 'of the user'), found\n"
     )
     command = [world.python, "-c", code, str(task), str(shipped / "module.py")]
     try:
