@@ -196,11 +196,11 @@ class Expected:
         found = yard.errors(values)
         if found is None:
             return 0.0, ""
-        if needs_noise(found[0]):
+        if needs_noise(found.errors):
             if self.draws < gate.DRAWS["full"]:
                 self._replay(inputs, gate.DRAWS["full"] - self.draws)
             found = self._yard(index).errors(values) or found
-        pool.add(key, *found)
+        pool.add(key, found)
         return pool.judge(self.outputs[index].dtype)
 
     def limit(self, index: int, error: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:

@@ -456,8 +456,10 @@ def _judge_pooled(expected: Expected, index: int, data: DataSet, row: dict[str, 
     if out.ref is None or out.given or out.dtype.is_complex or not 0 < view.numel() < FEWEST:
         return None, ""
     actual = layout.flat(view.resolve_conj().resolve_neg(), out.order)
-    pool = data.pools.setdefault(index, Pool())
-    ratio, statistic = expected.pooled(index, actual, data.input_tensors(), (data.seed, data.regime), pool)
+    pool, key = data.pools.setdefault(index, Pool()), (data.seed, data.regime)
+    if not pool.takes(key):
+        return None, ""
+    ratio, statistic = expected.pooled(index, actual, data.input_tensors(), key, pool)
     if ratio > row["ratio"]:
         row |= {"ratio": number(ratio), "statistic": statistic}
     if ratio <= 1:

@@ -24,7 +24,7 @@ _FEWEST_BIASED = 32
 FEWEST = 64  # elements that say something of their distribution
 _BITS = {2: (1, 2, 3), 4: (8, 13)}
 _PART = 4  # elements at least
-_POOLED = 8  # data sets at least
+_POOLED, _ENOUGH = 8, 16  # data sets at least, and at most: those of a proof, and not all that is timed after it
 _HALF_UNIT = 1.01 * math.sqrt(3.0)  # what a correctly rounded number is off by at most, in units of v without noise
 _LEAN = 0.05  # of a unit of v
 _INCOMPARABLE = 4.0  # eager itself is off by so much: that data set says nothing of others
@@ -55,19 +55,32 @@ class Found:
         return Found({k: max(v, other.values.get(k, v)) for k, v in self.values.items()}, self.sizes)
 
 
+@dataclass(frozen=True)
+class Small:
+    """The errors of an output of a few numbers over their noise, away from zero: [elements] of a candidate, [draws, elements] of what is known to be
+    honest (eager, correct rounding, replays). `noise` [elements]: its part, of 1, that is not of the last rounding."""
+
+    errors: torch.Tensor
+    honest: torch.Tensor
+    noise: torch.Tensor
+
+
 class Pool:
     """What one output of a few numbers was off by on each data set of a proof. On a single one an error of a part of the last place, always to one
     side, is like rounding, and so is one bit less; over all of them neither is."""
 
     def __init__(self) -> None:
-        self._sets: dict[tuple[int, str], tuple[torch.Tensor, torch.Tensor]] = {}
+        self._sets: dict[tuple[int, str], Small] = {}
 
-    def add(self, key: tuple[int, str], errors: torch.Tensor, honest: torch.Tensor) -> None:
-        """`errors` [elements] of the candidate, `honest` [draws, elements]: eager, correct rounding, replays; as `Yardstick.errors` gives them. The
-        last of a data set counts."""
+    def add(self, key: tuple[int, str], found: Small) -> None:
+        """What `Yardstick.errors` gives; the last of a data set counts."""
         self._sets.pop(key, None)
-        if float(honest[0].abs().max()) <= _INCOMPARABLE:
-            self._sets[key] = errors, honest
+        if float(found.honest[0].abs().max()) <= _INCOMPARABLE:
+            self._sets[key] = found
+
+    def takes(self, key: tuple[int, str]) -> bool:
+        """Whether a data set's errors are still asked for."""
+        return key in self._sets or len(self._sets) < _ENOUGH
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -76,18 +89,19 @@ class Pool:
         """(the larger statistic over its limit, its name); (0, "") where there are too few data sets."""
         if len(self._sets) < _POOLED:
             return 0.0, ""
-        most = max(honest.shape[0] for _, honest in self._sets.values())
+        some = self._sets.values()
+        most = max(s.honest.shape[0] for s in some)
         # A replay that was not drawn there, since nobody needed it, is as good as correct rounding.
-        null = torch.cat([torch.cat([h, h[1:2].expand(most - h.shape[0], -1)]) for _, h in self._sets.values()], -1)
-        errors = torch.cat([e for e, _ in self._sets.values()])
+        null = torch.cat([torch.cat([s.honest, s.honest[1:2].expand(most - s.honest.shape[0], -1)]) for s in some], -1)
+        errors = torch.cat([s.errors for s in some])
         narrow = dtype.itemsize <= 2
         factor = (NARROW if narrow else WIDE).part
         ratio = float(_rms(errors) / (factor * _rms(null).max().clamp_min(1.0)))
         found = [(ratio, "pooled")]
         if narrow:
             lean, honest = (_beyond(e, null[1]).mean(-1).abs() for e in (errors, null))
-            noisy = sum(e.numel() for e, h in self._sets.values() if h.shape[0] > 2)
-            found.append((float(lean / (1.5 * (honest.max() + _LEAN + math.sqrt(noisy) / errors.numel()))), "pooled bias"))
+            by_chance = math.sqrt(float(sum(s.noise.sum() for s in some))) / errors.numel()
+            found.append((float(lean / (1.5 * (honest.max() + _LEAN + by_chance))), "pooled bias"))
         return max(found)
 
 
@@ -178,14 +192,14 @@ class Yardstick:
         for draw in self._honest:
             self.null = self.measure(draw).larger(self.null)
 
-    def errors(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Of an output of a few numbers: the error of each over its noise, [elements], away from zero, and the same of what is known to be honest, [draws, elements]
-        (eager, correct rounding, replays). None of more of them, or where one cannot be compared."""
+    def errors(self, values: torch.Tensor) -> Small | None:
+        """Of an output of a few numbers. None of more of them, or where one cannot be compared."""
         if self.exact.numel() >= FEWEST or (self.compared is not None and not bool(self.compared.all())):
             return None
         scale = torch.where(self.exact < 0, -self.v, self.v)
         z = [((draw.to(torch.float64) - self.exact) / scale).clamp(-_CLAMP, _CLAMP) for draw in (values, *self._honest)]
-        return z[0], torch.stack(z[1:])
+        noise = (1 - self.spacing.square() / (12 * self.v.square())).clamp_min(0)
+        return Small(z[0], torch.stack(z[1:]), noise)
 
     def measure(self, values: torch.Tensor) -> Found:
         """The statistics of what `view` takes of a candidate, or of a draw in the output's dtype."""

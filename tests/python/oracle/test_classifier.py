@@ -12,7 +12,7 @@ from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle import regimes
 from planish.oracle.noise import spacing
-from planish.oracle.statistics import View
+from planish.oracle.statistics import Pool, Small, View
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "bench" / "gate"))
 
@@ -148,3 +148,49 @@ def test_subnormal_numbers_may_be_zeros():
     flushed = torch.where(right < torch.finfo(torch.float32).tiny, 0.0, right)
     assert not torch.equal(flushed, right) and harness.judge([flushed])["ok"]
     assert not harness.judge([torch.where(right < 1e-30, 0.0, right)])["ok"]
+
+
+def outcome_of_proof(operator, dtype, variant, first, regimes):
+    """The first refusal over data sets of a proof, each of which is judged alone as well."""
+    harness, rng = Harness(operator.source(dtype)), random.Random(3)
+    for k, regime in enumerate(regimes):
+        if "skipped" not in harness.make(first + k, regime):
+            result = harness.judge(variant(harness.inputs(), rng), "full")
+            if not result["ok"]:
+                return result
+    return result
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1.001), ("float16", 1.00015)])
+def test_one_number_that_leans_is_told_from_rounding_over_all_data_sets(dtype, factor):
+    """On one data set it is the neighbour of what is right now and then. Honest ones pass, whose last places go both ways."""
+    operator = BY_NAME["mean_square"]
+    sets = ["task"] * 12
+
+    def leans(inputs, rng):
+        return [(operator.exact(inputs, rng)[0] * factor).to(inputs["x"].dtype)]
+
+    found = [outcome_of_proof(operator, dtype, leans, first, sets) for first in range(100, 700, 100)]
+    assert any(not result["ok"] and "pooled bias" in result["message"] and "data sets of this proof" in result["message"] for result in found)
+    for _label, sort, variant in operator.variants(dtype):
+        if sort == "honest":
+            assert all(outcome_of_proof(operator, dtype, variant, first, sets)["ok"] for first in (100, 200))
+
+
+def test_a_pool_asks_for_the_data_sets_of_a_proof_and_no_more():
+    pool = Pool()
+
+    def small(error, eager=0.5):
+        return Small(*(torch.tensor(v, dtype=torch.float64) for v in ([error], [[eager], [0.5]], [0.0])))
+
+    for k in range(7):
+        pool.add((k, "task"), small(3.0))
+        assert pool.judge(torch.float32) == (0.0, "")  # too few to say anything
+    pool.add((7, "task"), small(3.0))
+    assert pool.judge(torch.float32) == (1.5, "pooled") and pool.judge(torch.bfloat16)[0] > 1.5
+    pool.add((7, "task"), small(0.5, eager=9.0))  # eager itself is lost there
+    assert len(pool) == 7
+    for k in range(20):
+        if pool.takes((k, "normal")):
+            pool.add((k, "normal"), small(0.5))
+    assert len(pool) == 16 and pool.takes((0, "task"))
