@@ -87,7 +87,8 @@ Result<std::string> Child::receive(TimePoint deadline) {
   TimePoint look = deadline_in(look_every), asleep_since = real_clock().now();
   double used = 0;
   while (true) {
-    auto line = process_.channel().receive(std::min(deadline, deadline_in(memory_limit_ > 0 ? 0.05 : look_every)), cancel);
+    auto line =
+        process_.channel().receive(std::min(deadline, deadline_in(memory_limit_ > 0 ? 0.05 : look_every)), cancel);
     if (line.has_value() || line.error().kind != "timeout") return line;
     if (memory_limit_ > 0 && process_.resident_bytes() > memory_limit_)
       return fail("out_of_memory", fmt::format("used more than {} MiB", memory_limit_ >> 20U));
