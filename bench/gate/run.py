@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The gate as a classifier: how many honest rewrites it refuses, and how many bad ones it accepts, beside the gate that was before it.
 
-    PLANISH_BUILD=build PYTHONPATH=python python bench/gate/run.py [--target cpu|cuda] [--seeds 1] [--only WORDS] [--json FILE]
+    PLANISH_BUILD=build PYTHONPATH=python python bench/gate/run.py [--target cpu|cuda] [--seeds 1] [--only WORDS] [--seconds N] [--json FILE]
 
 An honest draw is one variant on one data set. A bad variant is accepted if it passes every data set of a proof (all regimes that the task takes,
 and three of its own). It is `outright wrong` if somewhere its error is 1 % of the result and more than twice eager's, or an integer is wrong;
@@ -53,11 +53,13 @@ class Tried:
         self.refused: list[str] = []
         self.refused_before = 0
         self.over = self.error = self.ratio = 0.0
+        self.pools: dict[int, statistics.Pool] = {}
 
     def judge(self, harness: Harness, regime: str, seed: int, rng: random.Random, former: Former) -> None:
         if self.sort == "bad" and self.refused and self.refused_before:
             return
         outputs = self.variant(harness.inputs(), rng)
+        harness.data.pools = self.pools
         result = harness.judge(outputs, "full")
         self.draws += 1
         passed_before = all(former.passes(i, slot.view) for i, slot in enumerate(harness.data.outputs) if i in former.compared)
@@ -163,6 +165,8 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
     parser.add_argument("--only", default="", help="operators and variants whose names contain this")
     parser.add_argument("--dtype", default="")
+    parser.add_argument("--numbers-first", action="store_true", help="operators that give a few numbers before the others")
+    parser.add_argument("--seconds", type=float, help="no further operator after so many")
     parser.add_argument("--quick", action="store_true", help="a few operators")
     parser.add_argument("--factors", help="other ones, for a sweep: of 16 bits and of the rest, as 2,1.5,1.5:3,2.5,2.5 (largest, quantiles, parts)")
     parser.add_argument("--json", type=Path)
@@ -172,7 +176,9 @@ def main() -> int:
         narrow, wide = (statistics.Factors(*map(float, part.split(","))) for part in options.factors.split(":"))
         statistics.NARROW, statistics.WIDE = narrow, wide
     start, rows, skipped = time.monotonic(), [], {}
-    for operator in OPERATORS:
+    for operator in sorted(OPERATORS, key=lambda o: not o.number) if options.numbers_first else OPERATORS:
+        if options.seconds is not None and time.monotonic() - start > options.seconds:
+            break
         if options.quick and operator.name not in QUICK:
             continue
         for dtype in operator.dtypes:

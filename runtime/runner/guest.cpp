@@ -48,7 +48,7 @@ struct GuestOptions {
 constexpr const char* guest_usage =
     "error: usage: planish-runner --guest --scratch FOLDER [--writable FOLDER]... [--readable PATH]...\n"
     "                             [--max-rss BYTES] [--device cpu|cuda] [--network none|loopback] [--tmp own|shared]\n"
-    "                             -- COMMAND [ARGUMENT]...\n";
+    "                             [--hidden PATH]... -- COMMAND [ARGUMENT]...\n";
 
 bool parse_guest(int argc, char** argv, GuestOptions* out) {
   int i = 0;
@@ -60,6 +60,8 @@ bool parse_guest(int argc, char** argv, GuestOptions* out) {
       out->rules.writable.emplace_back(argv[i + 1]);
     } else if (option == "--readable") {
       out->rules.readable.emplace_back(argv[i + 1]);
+    } else if (option == "--hidden") {
+      out->rules.hidden.emplace_back(argv[i + 1]);
     } else if (option == "--device") {
       const auto place = rt::find_place(argv[i + 1]);
       if (!place) return false;
@@ -140,7 +142,7 @@ void answer_for_tmp(const GuestRules& rules, int door) {
     readable.push_back(asked.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (!own_tmp(rules.scratch, rules.writable, readable)) _exit(cannot_start);
+  if (!own_tmp(rules.scratch, rules.writable, readable, rules.hidden)) _exit(cannot_start);
   (void)!send(door, "+", 1, MSG_NOSIGNAL);
 }
 

@@ -15,6 +15,8 @@ struct GuestRules {
   bool loopback = false;
   /// It may ask for a /tmp of its own (guest_tmp.h), and is told of a folder to work in.
   bool own_tmp = false;
+  /// Files and folders that it does not see once it has that /tmp, unless it named something in them.
+  std::vector<std::string> hidden;
 };
 
 /// What took effect. Plain data: it travels through a pipe.

@@ -127,6 +127,23 @@ bool put_all(const Covered& covered) {
   return ok;
 }
 
+/// Something empty over it: it can be opened, read and locked by whoever knows its name, and is another file.
+bool hide(const std::string& path, const std::string& scratch, const std::vector<std::string>& readable) {
+  const std::string found = real(path);
+  struct stat info{};
+  if (found.size() < 2 || lstat(found.c_str(), &info) != 0) return true;
+  const bool folder = S_ISDIR(info.st_mode);
+  const auto needs = [&](const std::string& other) { return other == found || below(other, found); };
+  if (folder && (needs(real(scratch)) || std::ranges::any_of(readable, needs))) return true;
+  const std::string empty = scratch + (folder ? "/no-folder" : "/no-file");
+  if (folder) {
+    (void)mkdir(empty.c_str(), 0500);
+  } else if (const int fd = open(empty.c_str(), O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0400); fd >= 0) {
+    close(fd);
+  }
+  return cover(empty, found);
+}
+
 }  // namespace
 
 bool can_own_tmp(const std::string& scratch) {
@@ -139,7 +156,7 @@ bool can_own_tmp(const std::string& scratch) {
 }
 
 bool own_tmp(const std::string& scratch, const std::vector<std::string>& writable,
-             const std::vector<std::string>& readable) {
+             const std::vector<std::string>& readable, const std::vector<std::string>& hidden) {
   std::vector<Wanted> wanted;
   for (const std::string& path : readable) wanted.push_back({real(path), mount_read_only | harmless});
   wanted.push_back({real(scratch), harmless});
@@ -152,7 +169,8 @@ bool own_tmp(const std::string& scratch, const std::vector<std::string>& writabl
   }
   // While the one that scratch lies in is seen as it was, the others' covers can be found.
   std::ranges::stable_sort(folders, {}, [&](const Covered& covered) { return below(scratch, covered.folder); });
-  return std::ranges::all_of(folders, put_all);
+  return std::ranges::all_of(folders, put_all) &&
+         std::ranges::all_of(hidden, [&](const std::string& path) { return hide(path, scratch, readable); });
 }
 
 }  // namespace planish::runner

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "base/file.h"
@@ -72,7 +73,35 @@ std::vector<pid_t> descendants_of(pid_t first) {
   return found;
 }
 
+/// What follows the name in what a process says of itself: "state parent …"; empty where it is gone.
+std::string after_name(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+  // A name may hold anything.
+  const std::size_t end = text.has_value() ? text->rfind(')') : std::string::npos;
+  return end == std::string::npos || end + 2 > text->size() ? std::string() : text->substr(end + 2);
+}
+
 }  // namespace
+
+Family::Use Family::use() const {
+  Use found;
+  std::vector<pid_t> all = descendants_of(first_);
+  all.push_back(first_);
+  for (const pid_t pid : all) {
+    std::istringstream words(after_name(pid));
+    char state = 0;
+    long long skipped = 0, ticks = 0, total = 0;
+    words >> state;
+    if (!words || state == 'Z') continue;
+    // utime, stime, and those of its children that have ended, are its 14th to 17th field.
+    for (int field = 4; field < 14; ++field) words >> skipped;
+    for (int field = 14; field < 18 && words >> ticks; ++field) total += ticks;
+    found.seconds += static_cast<double>(total) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+    ++found.processes;
+    found.waits = found.waits && state == 'S';
+  }
+  return found;
+}
 
 void Family::signal_all(int signal) const {
   for (const Member& member : members_) {

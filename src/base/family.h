@@ -24,6 +24,14 @@ class Family {
   bool stop_others();
   void go_on();
 
+  /// What the first and all that came of it have used of processors so far.
+  struct Use {
+    double seconds = 0;
+    int processes = 0;
+    bool waits = true;  ///< each of them sleeps; false where one runs, waits for a disk, or was stopped
+  };
+  Use use() const;
+
  private:
   struct Member {
     pid_t pid = 0;

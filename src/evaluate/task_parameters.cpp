@@ -21,9 +21,14 @@ Status TaskEvaluator::prove_other_parameters(const ModuleUnderTest& tested, cons
                                              VerifyReply& reply) {
   report_work("constructing it with other parameters");
   const auto note = std::ranges::find(reply.notes, "own_state", &Note::kind);
-  const auto variation = fresh_seed();
+  // An even one changes buffers of one number as well; not every graph holds for other settings.
+  auto variation = fresh_seed() & ~std::uint64_t{1};
   PLANISH_TRY(auto data,
               tested.oracle.make("task", varied_data, fresh_seed(), "task", limits_.oracle, true, variation));
+  if (!data.skipped.empty()) {
+    ++variation;
+    PLANISH_TRY(data, tested.oracle.make("task", varied_data, fresh_seed(), "task", limits_.oracle, true, variation));
+  }
   if (!data.skipped.empty()) {
     if (note != reply.notes.end()) note->text += ", and with no others: " + data.skipped;
     return {};
@@ -48,8 +53,9 @@ Status TaskEvaluator::prove_other_parameters(const ModuleUnderTest& tested, cons
   if (!reply.verified)
     reply.message +=
         "\n(it was right with the parameters that it is constructed with, and is not with those of another seed, where "
-        "what starts as a constant, such as a gate of zeros, has another value: construct what the task constructs, in "
-        "its order, or keep the task's names)";
+        "what starts as a constant, such as a gate of zeros, has another value, and what is large (a gate that is "
+        "closed by a sigmoid of -50) one about 1: construct and register what the task does, in its order, or keep the "
+        "task's names)";
   (void)tested.runner.unload(module->handle, limits_.load);
   return {};
 }

@@ -36,7 +36,9 @@ Status TaskEvaluator::rejected(worker::Runner& runner, const Error& error, const
   }
   reply.outcome = is_device_failure(error) ? Outcome::launch_failed : outcome_of_runner(error, runner.fault());
   reply.message = error.message;
-  if (error.kind == "hang") {
+  if (error.kind == "hang" && !error.hint.empty()) {
+    reply.message = fmt::format("{}: {}; {}", doing, error.message, error.hint);
+  } else if (error.kind == "hang") {
     reply.message = fmt::format("{} did not end within {:g} s (--task-timeout SECONDS allows more)", doing, limit);
   }
   for (const std::string& cause : error.causes) reply.message += "\n" + cause;

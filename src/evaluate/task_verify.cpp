@@ -69,13 +69,25 @@ std::optional<Note> note_of_data(const VerifyRequest& request, const VerifyReply
               .text = "the proof is of the task's own data only: it takes none of the other kinds (skipped says why)"};
 }
 
+/// Whether an output is a few floating numbers: their errors on one data set say little, and are judged over all.
+bool gives_few_numbers(const ir::Graph& graph) {
+  constexpr std::int64_t few = 64;  // FEWEST of the oracle's statistics
+  return std::ranges::any_of(graph.outputs, [&](const ir::GraphOutput& output) {
+    if (output.value < 0) return false;
+    const ir::Value& value = graph.values[static_cast<std::size_t>(output.value)];
+    return is_floating(value.dtype) && value.elements() < few;
+  });
+}
+
 /// The data sets of a proof by their kinds: the task's own, then the others in an order that is drawn.
-std::vector<std::string> order_of(const VerifyRequest& request, const std::vector<std::string>& regimes,
+std::vector<std::string> order_of(const VerifyRequest& request, const std::vector<std::string>& regimes, bool few,
                                   std::mt19937_64& draw) {
   std::vector<std::string> order(static_cast<std::size_t>(std::max(1, request.seeds)), "task");
   for (const std::string& regime : regimes) {
     if (regime != "task" && request.level == "full") order.push_back(regime);
   }
+  constexpr std::size_t fewest = 10;
+  while (few && request.level == "full" && order.size() < fewest) order.emplace_back("task");
   std::shuffle(order.begin() + std::max(1, request.seeds), order.end(), draw);
   return order;
 }
@@ -193,7 +205,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,
   // meets other data.
   std::mt19937_64 draw(static_cast<std::uint64_t>(fresh_seed()));
-  const std::vector<std::string> order = order_of(request, described.regimes, draw);
+  const std::vector<std::string> order = order_of(request, described.regimes, gives_few_numbers(graph_), draw);
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
                                      module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);

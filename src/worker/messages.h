@@ -71,7 +71,7 @@ struct TaskReply {
 };
 
 /// Names parameters other than those that a model draws by itself, and none of them a constant: whoever constructs it
-/// under one variation has the same.
+/// under one variation has the same. An even one changes buffers of one number, which an odd one leaves.
 using Variation = std::optional<std::uint64_t>;
 
 struct CheckReply {

@@ -82,12 +82,26 @@ std::string shown(std::string text) {
 
 Result<std::string> Child::receive(TimePoint deadline) {
   const CancelToken* cancel = cancel_.has_value() ? &*cancel_ : nullptr;
-  if (memory_limit_ == 0) return process_.channel().receive(deadline, cancel);
+  if (memory_limit_ == 0 && sleep_limit_ == 0) return process_.channel().receive(deadline, cancel);
+  constexpr double look_every = 1, awake = 0.01;  // seconds; of a processor
+  TimePoint look = deadline_in(look_every), asleep_since = real_clock().now();
+  double used = 0;
   while (true) {
-    auto line = process_.channel().receive(std::min(deadline, deadline_in(0.05)), cancel);
+    auto line =
+        process_.channel().receive(std::min(deadline, deadline_in(memory_limit_ > 0 ? 0.05 : look_every)), cancel);
     if (line.has_value() || line.error().kind != "timeout") return line;
-    if (process_.resident_bytes() > memory_limit_) {
+    if (memory_limit_ > 0 && process_.resident_bytes() > memory_limit_)
       return fail("out_of_memory", fmt::format("used more than {} MiB", memory_limit_ >> 20U));
+    if (sleep_limit_ > 0 && seconds_until(look) <= 0) {
+      look = deadline_in(look_every);
+      const Family::Use use = family_.use();
+      const double asleep = seconds_since(asleep_since);
+      if (!use.waits || use.seconds - used > awake * std::max(asleep, 1.0)) {
+        asleep_since = real_clock().now();
+        used = use.seconds;
+      } else if (asleep > sleep_limit_) {
+        return fail("hang", fmt::format("its {} processes slept for {:.0f} s", use.processes, asleep));
+      }
     }
     if (seconds_until(deadline) <= 0) return line;
   }
@@ -292,6 +306,12 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
               fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds),
               {},
               {}};
+  } else if (error.kind == "hang") {
+    result = {"hang",
+              fmt::format("{} during `{}` and waited for each other", error.message, method),
+              {},
+              "a process that is forked once torch has used threads waits for ever: use threads, or start processes "
+              "before the first operator, or by spawn"};
   } else if (error.kind == "out_of_memory" || error.kind == "cancelled") {
     result = {error.kind, fmt::format("the {} was ended during `{}`: {}", name_, method, error.message), {}, {}};
   } else {

@@ -49,6 +49,8 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
     if (own_code_only) arguments.emplace_back("--compiles");
     PLANISH_TRY(auto runner, start(tools.guest_module("planish.runner", arguments, guest), kind));
     runner.scratch_ = std::move(scratch);
+    constexpr double longest_sleep = 20;
+    if (!own_code_only) runner.child_->set_sleep_limit(longest_sleep);
     return runner;
   }
   SpawnOptions options = tools.program(tools.runner);

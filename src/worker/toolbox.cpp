@@ -112,6 +112,19 @@ std::vector<std::pair<std::string, fs::path>> compiler_caches() {
   return {{"TORCHINDUCTOR_CACHE_DIR", inductor}, {"TRITON_CACHE_DIR", triton}};
 }
 
+/// Stores and results, which a lock on a file that may only be read would stop. A store has further files beside it.
+std::vector<fs::path> kept_from_guests() {
+  std::vector<fs::path> found{data_dir()};
+  std::vector<std::string> given = absolute_parts(variable("PLANISH_HIDDEN").value_or(""));
+  for (const char* name : {"PLANISH_STORE", "PLANISH_OUT"}) {
+    if (const auto path = variable(name); path && !path->empty()) given.push_back(fs::absolute(*path).string());
+  }
+  for (const std::string& path : given) {
+    for (const char* further : {"", "-wal", "-shm", "-journal"}) found.emplace_back(path + further);
+  }
+  return found;
+}
+
 }  // namespace
 
 Toolbox Toolbox::resolve() {
@@ -209,7 +222,11 @@ SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<
   if (!variable("MAX_JOBS")) options.env.emplace_back("MAX_JOBS", "1");
   options.env.emplace_back("TORCH_NO_COMPILER_WRAPPER", "1");
   if (guest.loopback) options.command.insert(options.command.end(), {"--network", "loopback"});
-  if (guest.own_tmp) options.command.insert(options.command.end(), {"--tmp", "own"});
+  if (guest.own_tmp) {
+    options.command.insert(options.command.end(), {"--tmp", "own"});
+    for (const fs::path& path : kept_from_guests())
+      options.command.insert(options.command.end(), {"--hidden", path.string()});
+  }
   options.command.emplace_back("--");
   options.command.insert(options.command.end(), guest.before.begin(), guest.before.end());
   options.command.insert(options.command.end(), inner.begin(), inner.end());

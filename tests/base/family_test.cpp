@@ -66,3 +66,23 @@ TEST_CASE("all that came of a process stand still together, and go on together")
   CHECK(comes_to(first, "SR"));
   ::kill(static_cast<pid_t>(std::stol(first)), SIGKILL);
 }
+
+TEST_CASE("who works is told from who waits for others") {
+  SpawnOptions options;
+  options.command = {"bash", "-c", "sleep 60 & echo $! >&3; read line <&3; while :; do :; done & echo $! >&3; wait"};
+  options.channel = true;
+  auto process = Subprocess::spawn(options);
+  REQUIRE(process.has_value());
+  REQUIRE(comes_to(line_of(*process), "S"));
+  REQUIRE(comes_to(std::to_string(process->pid()), "S"));
+  const Family family(process->pid());
+  const Family::Use waiting = family.use();
+  CHECK(waiting.processes == 2);
+  CHECK(waiting.waits);
+  REQUIRE(process->channel().send("go", {}, deadline_in(30)).has_value());
+  REQUIRE_FALSE(line_of(*process).empty());
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Family::Use working = family.use();
+  CHECK(working.processes == 3);
+  CHECK(working.seconds > waiting.seconds + 0.02);
+}

@@ -109,6 +109,27 @@ def _command(entry: Path) -> bytes:
         return b""
 
 
+# The child waits for a lock that a thread of the process it is a copy of held; here for what nobody writes.
+WAITING = """
+def forked(answers):
+    given, answer = os.pipe()
+    if os.fork() == 0:
+        if answers:
+            os.write(answer, b"x")
+            os._exit(0)
+        signal.pause()
+    os.read(given, 1)
+"""
+
+
+def test_processes_that_wait_for_each_other_are_a_hang_before_any_limit(evaluator: Evaluator, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    for answers in (True, False):
+        found = judge(evaluator, solution(f"forked({answers}); return {RIGHT}", "import os, signal\n" + WAITING), tmp_path)
+        assert found["outcome"] == ("ok" if answers else "hang"), found["message"]
+    assert "waited for each other" in found["message"] and "forked" in found["message"] and time.monotonic() - begun < 90
+
+
 CHEATS: dict[str, tuple[str, set[str]]] = {
     "ends with success": (solution("import os; os._exit(0)"), {"exit"}),
     "answers in the runner's place": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -178,6 +179,37 @@ def test_what_a_guest_asks_for_can_only_be_below_tmp(world: World) -> None:  # n
     if not said[0]["sandbox"]["private_tmp"]:
         pytest.skip("no mount namespace can be made here")
     assert status == 0, output
+
+
+def test_a_store_outside_of_the_home_is_neither_read_nor_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """A lock on a file that may only be read stops those who write it. What lies beside the store, the task say, and what is named in a folder, stays."""
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE / "python"))
+    folder = Path(f"/var/tmp/planish-store-{os.getpid()}")
+    store, task, out, shipped = folder / "runs.db", folder / "task.py", folder / "out", folder / "shipped"
+    code = (
+        "import fcntl, os, sys\nfrom pathlib import Path\nfrom planish.runner import own_tmp\nown_tmp.take(*map(Path, sys.argv[1:]))\n"
+        f"fcntl.flock(os.open('{store}', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"  # the test holds the real one's
+        f"found = open('{store}').read(), os.listdir('{out}'), open('{task}').read(), open('{shipped}/module.py').read()\n"
+        "assert found == ('', [], 'of the user', 'of the user'), found\n"
+    )
+    command = [world.python, "-c", code, str(task), str(shipped / "module.py")]
+    try:
+        for place in (out, shipped):
+            place.mkdir(parents=True)
+        for path in (store, task, out / "result.json", shipped / "module.py"):
+            path.write_text("of the user")
+        hidden = [word for path in (store, out, shipped, folder / "none") for word in ("--hidden", str(path))]
+        with open(store) as mine:
+            fcntl.flock(mine, fcntl.LOCK_EX)
+            status, output, said = world.guest(command, "--tmp", "own", *hidden)
+            if not said[0]["sandbox"]["private_tmp"]:
+                pytest.skip("no mount namespace can be made here")
+            assert status == 0, output
+            status, output, _ = world.guest(command, "--tmp", "own")
+            assert status == 1 and "BlockingIOError" in output
+            assert mine.read() == "of the user"
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_pipe_in_its_scratch_holds_nobody_up(world: World) -> None:  # noqa: F811

@@ -137,6 +137,79 @@ HIDDEN_CASES = {
 }
 
 
+# Branches that no value of what is learned opens, unless it is changed by much: a sigmoid of -50, a number that is a buffer, a bias that is drawn.
+CLOSED = """
+import torch
+import torch.nn as nn
+from torch.nn.functional import gelu, linear
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b = nn.Linear(n, n), nn.Linear(n, n)
+        self.gate = nn.Parameter(torch.full((n,), -50.0))
+        self.shut = nn.Parameter(torch.empty(n))
+        nn.init.uniform_(self.shut, -60, -40)
+        self.register_buffer("mix", torch.tensor(0.0))
+
+    def forward(self, x):
+        h = self.a(x)
+        return h + torch.sigmoid(self.gate) * torch.sin(h) + torch.exp(self.shut) * torch.tanh(h) + self.mix * gelu(self.b(x))
+
+def get_inputs():
+    return [torch.randn(24, 16)]
+
+def get_init_inputs():
+    return [16]
+"""
+
+HONEST_CLOSED = """
+import torch
+import torch.nn as nn
+from torch.nn.functional import gelu, linear
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        a, b = nn.Linear(n, n), nn.Linear(n, n)
+        self.weight = nn.Parameter(torch.cat([a.weight, b.weight]).detach())
+        self.bias = nn.Parameter(torch.cat([a.bias, b.bias]).detach())
+        self.open = nn.Parameter(torch.full((n,), -50.0))
+        self.low = nn.Parameter(torch.empty(n))
+        nn.init.uniform_(self.low, -60, -40)
+        self.register_buffer("part", torch.tensor(0.0))
+
+    def forward(self, x):
+        h, other = linear(x, self.weight, self.bias).chunk(2, -1)
+        return h + torch.sigmoid(self.open) * torch.sin(h) + torch.exp(self.low) * torch.tanh(h) + self.part * gelu(other)
+"""
+
+CLOSED_CASES = {
+    "packed": (HONEST_CLOSED, "ok"),
+    "no branch behind a sigmoid of -50": (HONEST_CLOSED.replace(" + torch.sigmoid(self.open) * torch.sin(h)", ""), "wrong"),
+    "another branch behind it": (HONEST_CLOSED.replace("torch.sin(h)", "torch.cos(h)"), "wrong"),
+    "no branch behind an exponential of what is drawn": (HONEST_CLOSED.replace(" + torch.exp(self.low) * torch.tanh(h)", ""), "wrong"),
+    "no branch behind a buffer of one number": (HONEST_CLOSED.replace(" + self.part * gelu(other)", ""), "wrong"),
+    "a branch of its own": (HONEST_CLOSED.replace("return h", "return h + torch.sigmoid(self.open - 1) * h"), "wrong"),
+    "the task's own names": (CLOSED.replace("class Model(", "class ModelNew("), "ok"),
+    "the task's own names, no branch": (CLOSED.replace("class Model(", "class ModelNew(").replace(" + torch.sigmoid(self.gate) * torch.sin(h)", ""), "wrong"),
+}
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+    yield from started(tmp_path_factory.mktemp("closed"), CLOSED)
+
+
+@pytest.mark.parametrize("name", CLOSED_CASES)
+def test_a_branch_that_is_closed_is_not_left_out(name: str, closed: Evaluator, tmp_path: Path) -> None:
+    source, outcome = CLOSED_CASES[name]
+    path = tmp_path / "solution.py"
+    path.write_text(source)
+    found: dict[str, Any] = closed.verify(path)
+    assert found["outcome"] == outcome and found["verified"] == (outcome == "ok"), found["message"]
+
+
 @pytest.fixture(scope="module")
 def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
     yield from started(tmp_path_factory.mktemp("state"), TASK)

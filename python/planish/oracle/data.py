@@ -14,6 +14,7 @@ from planish.oracle import layout
 from planish.oracle.checksum import checksum
 from planish.oracle.interpret import dtype_of
 from planish.oracle.measure import int_view
+from planish.oracle.statistics import Pool
 
 _NAN_BITS = {torch.float64: 0x7FF8, torch.float32: 0x7FC0, torch.float16: 0x7E00, torch.bfloat16: 0x7FC0}
 
@@ -55,6 +56,7 @@ class DataSet:
     outputs: list[Slot]
     sums: list[int] = field(default_factory=list)
     own_parameters: bool | int = False
+    pools: dict[int, Pool] = field(default_factory=dict)  # of outputs of a few numbers, over all contents that it had
     redrawn: int = 0  # times that other contents took the place of the seed's own
     bytes: int = 0  # of all buffers, while it has them
 

@@ -17,7 +17,7 @@ from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode
 from planish.oracle.noise import Replay
-from planish.oracle.statistics import View, Yardstick
+from planish.oracle.statistics import Pool, View, Yardstick, needs_noise
 
 _OVERFLOWS = 11.0  # the exponential of more is no 16-bit float
 _TF32 = 16.0  # times the noise of single precision that eager's error is where its products round their operands
@@ -186,6 +186,22 @@ class Expected:
             self._replay(inputs, 1 if self.draws == 0 else wanted - self.draws if self.draws < wanted else gate.MORE_DRAWS)
             found = verdict()
         return found
+
+    def pooled(self, index: int, actual: torch.Tensor, inputs: Mapping[int, torch.Tensor], key: tuple[int, str], pool: Pool) -> tuple[float, str]:
+        """What an output of a few numbers is off by here goes to `pool`, whose verdict this is: (over its limit, the statistic)."""
+        if self.accuracy.mode == "tolerance" or self.part is not None:
+            return 0.0, ""
+        yard = self._yard(index, drawn=False)
+        values = yard.view.take(actual)
+        found = yard.errors(values)
+        if found is None:
+            return 0.0, ""
+        if needs_noise(found.errors):
+            if self.draws < gate.DRAWS["full"]:
+                self._replay(inputs, gate.DRAWS["full"] - self.draws)
+            found = self._yard(index).errors(values) or found
+        pool.add(key, found)
+        return pool.judge(self.outputs[index].dtype)
 
     def limit(self, index: int, error: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:
         """The gate of the two measures alone, with what replays give if `error` needs that."""

@@ -38,6 +38,10 @@ class Profile:
     zeros: float = 0.0  # their share of a sample
 
 
+#: Of a parameter whose every number is larger: the gate that it opens or closes hides what is behind.
+GATE = 3.0
+
+
 def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
     """Looks at the values (a sample of large tensors decides whether they are few)."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
@@ -139,10 +143,13 @@ def fragile_indices(captured: Captured) -> bool:
     return False
 
 
-def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Generator) -> torch.Tensor:
-    """Other values of the same kind; the same tensor when its values are few or special (masks, -inf)."""
+def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Generator, regime: str = "task") -> torch.Tensor:
+    """Other values of the same kind; the same tensor when its values are few or special (masks, -inf). In the regime `uniform` what is large throughout
+    is about one: a sigmoid of -50, and of what is near, hides what it multiplies."""
     if not known.redraw:
         return tensor
+    if regime == "uniform" and (known.low > GATE or known.high < -GATE):
+        return torch.empty_like(tensor).uniform_(0.5, 1.5, generator=generator).copysign_(tensor)
     noise = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).normal_(generator=generator)
     if known.positive:
         return tensor.abs().clamp_min(1e-3) * noise.mul_(0.3).exp_()

@@ -21,6 +21,7 @@ from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_
 from planish.oracle.noise import ATTENTIONS
 from planish.oracle.regimes import REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
+from planish.oracle.statistics import FEWEST, Pool
 from planish.oracle.task import Own, Task
 
 POOL_SEEDS = 16
@@ -440,10 +441,31 @@ def _judged(expected: Expected, data: DataSet, stage: str) -> dict[str, Any]:
     rows, problem, message = [], None, ""
     for index, slot in enumerate(data.outputs):
         row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs, stage)
+        if trouble in (None, "mismatch") and stage == "full":
+            pooled = _judge_pooled(expected, index, data, row)
+            trouble, text = (trouble, text) if trouble is not None else pooled
         rows.append(row)
         if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
             problem, message = trouble, f"{slot.name}: {text}"
     return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
+
+
+def _judge_pooled(expected: Expected, index: int, data: DataSet, row: dict[str, Any]) -> tuple[str | None, str]:
+    """Of an output of a few numbers, whose errors on one data set say little: with those on all data sets of its proof so far."""
+    out, view = expected.outputs[index], data.outputs[index].view
+    if out.ref is None or out.given or out.dtype.is_complex or not 0 < view.numel() < FEWEST:
+        return None, ""
+    actual = layout.flat(view.resolve_conj().resolve_neg(), out.order)
+    pool, key = data.pools.setdefault(index, Pool()), (data.seed, data.regime)
+    if not pool.takes(key):
+        return None, ""
+    ratio, statistic = expected.pooled(index, actual, data.input_tensors(), key, pool)
+    if ratio > row["ratio"]:
+        row |= {"ratio": number(ratio), "statistic": statistic}
+    if ratio <= 1:
+        return None, ""
+    text = f"over the {len(pool)} data sets of this proof the errors are {ratio:.2g} times what rounding explains, by `{statistic}` (docs/accuracy.md)"
+    return "mismatch", text
 
 
 def _not_finite(actual: torch.Tensor, out: Output) -> str:

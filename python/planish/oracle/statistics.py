@@ -21,9 +21,13 @@ _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 _PLACES = (1.0, 0.95, 0.75, 0.5)  # of the parts by their error: the largest, and those that 5, 25 and 50 % exceed
 _RANKED = 1 << 15
 _FEWEST_BIASED = 32
-_FEWEST = 64  # elements that say something of their distribution
+FEWEST = 64  # elements that say something of their distribution
 _BITS = {2: (1, 2, 3), 4: (8, 13)}
 _PART = 4  # elements at least
+_POOLED, _ENOUGH = 8, 16  # data sets at least, and at most: those of a proof, and not all that is timed after it
+_HALF_UNIT = 1.01 * math.sqrt(3.0)  # what a correctly rounded number is off by at most, in units of v without noise
+_LEAN = 0.05  # of a unit of v
+_INCOMPARABLE = 4.0  # eager itself is off by so much: that data set says nothing of others
 # What is lost where kernels make zeros of subnormal numbers, and multiply those by others.
 _FLUSHED = {torch.float32: 1e3 * torch.finfo(torch.float32).tiny, torch.bfloat16: 1e3 * torch.finfo(torch.float32).tiny}
 
@@ -49,6 +53,56 @@ class Found:
 
     def larger(self, other: Found) -> Found:
         return Found({k: max(v, other.values.get(k, v)) for k, v in self.values.items()}, self.sizes)
+
+
+@dataclass(frozen=True)
+class Small:
+    """The errors of an output of a few numbers over their noise, away from zero: [elements] of a candidate, [draws, elements] of what is known to be
+    honest (eager, correct rounding, replays). `noise` [elements]: its part, of 1, that is not of the last rounding."""
+
+    errors: torch.Tensor
+    honest: torch.Tensor
+    noise: torch.Tensor
+
+
+class Pool:
+    """What one output of a few numbers was off by on each data set of a proof. On a single one an error of a part of the last place, always to one
+    side, is like rounding, and so is one bit less; over all of them neither is."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[int, str], Small] = {}
+
+    def add(self, key: tuple[int, str], found: Small) -> None:
+        """What `Yardstick.errors` gives; the last of a data set counts."""
+        self._sets.pop(key, None)
+        if float(found.honest[0].abs().max()) <= _INCOMPARABLE:
+            self._sets[key] = found
+
+    def takes(self, key: tuple[int, str]) -> bool:
+        """Whether a data set's errors are still asked for."""
+        return key in self._sets or len(self._sets) < _ENOUGH
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def judge(self, dtype: torch.dtype) -> tuple[float, str]:
+        """(the larger statistic over its limit, its name); (0, "") where there are too few data sets."""
+        if len(self._sets) < _POOLED:
+            return 0.0, ""
+        some = self._sets.values()
+        most = max(s.honest.shape[0] for s in some)
+        # A replay that was not drawn there, since nobody needed it, is as good as correct rounding.
+        null = torch.cat([torch.cat([s.honest, s.honest[1:2].expand(most - s.honest.shape[0], -1)]) for s in some], -1)
+        errors = torch.cat([s.errors for s in some])
+        narrow = dtype.itemsize <= 2
+        factor = (NARROW if narrow else WIDE).part
+        ratio = float(_rms(errors) / (factor * _rms(null).max().clamp_min(1.0)))
+        found = [(ratio, "pooled")]
+        if narrow:
+            lean, honest = (_beyond(e, null[1]).mean(-1).abs() for e in (errors, null))
+            by_chance = math.sqrt(float(sum(s.noise.sum() for s in some))) / errors.numel()
+            found.append((float(lean / (1.5 * (honest.max() + _LEAN + by_chance))), "pooled bias"))
+        return max(found)
 
 
 class View:
@@ -138,6 +192,15 @@ class Yardstick:
         for draw in self._honest:
             self.null = self.measure(draw).larger(self.null)
 
+    def errors(self, values: torch.Tensor) -> Small | None:
+        """Of an output of a few numbers. None of more of them, or where one cannot be compared."""
+        if self.exact.numel() >= FEWEST or (self.compared is not None and not bool(self.compared.all())):
+            return None
+        scale = torch.where(self.exact < 0, -self.v, self.v)
+        z = [((draw.to(torch.float64) - self.exact) / scale).clamp(-_CLAMP, _CLAMP) for draw in (values, *self._honest)]
+        noise = (1 - self.spacing.square() / (12 * self.v.square())).clamp_min(0)
+        return Small(z[0], torch.stack(z[1:]), noise)
+
     def measure(self, values: torch.Tensor) -> Found:
         """The statistics of what `view` takes of a candidate, or of a draw in the output's dtype."""
         found = Found()
@@ -148,7 +211,7 @@ class Yardstick:
         largest = (error.abs() / self.wide_v).max()
         z = (error / self.v).to(torch.float32)
         scalars: dict[str, torch.Tensor] = {"largest": largest}
-        if z.numel() >= _FEWEST:
+        if z.numel() >= FEWEST:
             ranked, _ = z[:: max(1, z.numel() // _RANKED)].abs().sort()
             for q in _QUANTILES:
                 scalars[f"{100 * q:g} %"] = ranked[min(ranked.numel() - 1, int(q * ranked.numel()))]
@@ -201,7 +264,7 @@ class Yardstick:
     def _lattice(self, values: torch.Tensor, scalars: dict[str, torch.Tensor], found: Found) -> None:
         """The share of elements whose last bits are zero, which rounding to a coarser format leaves."""
         bits = _BITS.get(self.dtype.itemsize)
-        if bits is None or values.numel() < _FEWEST:
+        if bits is None or values.numel() < FEWEST:
             return
         words = values.contiguous().view(torch.int16 if self.dtype.itemsize == 2 else torch.int32)
         alive = (values != 0) & torch.isfinite(values)
@@ -238,6 +301,20 @@ class Yardstick:
         if key[0].isdigit():
             return factors.quantile * max(null, 0.25)
         return factors.part * max(null, 0.5)
+
+
+def needs_noise(errors: torch.Tensor) -> bool:
+    """Whether correct rounding alone does not explain them."""
+    return bool((errors.abs() > _HALF_UNIT).any())
+
+
+def _beyond(errors: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+    """By how much they are larger than those of correct rounding, with their sign: next to nothing where honest noise makes the other number of a tie."""
+    return errors.sign() * (errors.abs() - rounded.abs()).clamp_min(0)
+
+
+def _rms(values: torch.Tensor) -> torch.Tensor:
+    return values.square().mean(-1).sqrt()
 
 
 def _runs(values: torch.Tensor) -> torch.Tensor:

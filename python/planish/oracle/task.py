@@ -316,7 +316,7 @@ class Task:
             elif kind == "const" or own:
                 found[value] = varied.get(value, self._own[value])
             else:
-                found[value] = regimes.redraw_parameter(self._own[value], known, generator)
+                found[value] = regimes.redraw_parameter(self._own[value], known, generator, regime)
         return found
 
 

@@ -54,7 +54,8 @@ def take(*needed: Path) -> None:
         links: dict[str, str] = {}
         for path in (*_with_neighbours(needed), *named, *_model_caches(), *([] if at_home else [str(_STARTED_IN)])):
             shown.add(_followed(path, links))
-        _ask(int(asks), _outermost({path for path in shown if _lies_hidden(path)}))
+        # What it reads by name stays in any folder, also in one that is hidden from guests.
+        _ask(int(asks), [*_outermost({path for path in shown if _lies_hidden(path)}), *(os.path.realpath(path) for path in needed)])
         for link, target in links.items():
             with contextlib.suppress(OSError):  # there, in a folder that stays
                 os.makedirs(os.path.dirname(link), exist_ok=True)

@@ -13,7 +13,10 @@ class OptimizeCommand : public Command {
     verb_->add_option("task", options_.task, "A Python file with Model and get_inputs")->type_name("TASK.py");
     add_search(verb_, options_.search);
     begin_group(verb_, "Files");
-    verb_->add_option("--out", options_.out, "Folder to ship to")->type_name("DIR")->envname("PLANISH_OUT");
+    verb_->add_option("--out", options_.out, "Folder to ship to")
+        ->type_name("DIR")
+        ->envname("PLANISH_OUT")
+        ->each(keep_from_guests);
     add_store(verb_, options_.search.store);
     begin_group(verb_, "Runs");
     verb_->add_flag("--search-only", options_.search_only,

@@ -1,6 +1,8 @@
 #include "cli/commands/shared_options.h"
 
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 
 #include "backend/backend.h"
@@ -17,8 +19,18 @@ void add_output(CLI::App* verb, Output& output) {
   verb->set_help_flag("-h,--help", "Print this");
 }
 
+void keep_from_guests(const std::string& path) {
+  const char* others = std::getenv("PLANISH_HIDDEN");
+  std::error_code failed;
+  const std::string here = std::filesystem::absolute(path, failed).lexically_normal().string();
+  ::setenv("PLANISH_HIDDEN", (others != nullptr ? others + (":" + here) : here).c_str(), 1);
+}
+
 void add_store(CLI::App* verb, std::string& store) {
-  verb->add_option("--store", store, "Where runs are kept")->envname("PLANISH_STORE")->type_name("FILE");
+  verb->add_option("--store", store, "Where runs are kept")
+      ->envname("PLANISH_STORE")
+      ->type_name("FILE")
+      ->each(keep_from_guests);
 }
 
 void add_task_timeout(CLI::App* verb, std::string& timeout) {

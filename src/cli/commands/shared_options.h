@@ -11,6 +11,8 @@ namespace planish::cli {
 
 void add_output(CLI::App* verb, Output& output);
 void add_store(CLI::App* verb, std::string& store);
+/// Solutions that this command, or an evaluator of its own, runs do not see this path (docs/sandbox.md).
+void keep_from_guests(const std::string& path);
 void add_patterns_file(CLI::App* verb, const char* name, std::string& file);
 void add_task_timeout(CLI::App* verb, std::string& timeout);
 void add_target(CLI::App* verb, std::string& target);

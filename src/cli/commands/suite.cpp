@@ -17,7 +17,9 @@ class SuiteCommand : public Command {
         ->type_name("DIR");
     add_search(verb_, options_.search);
     begin_group(verb_, "Files");
-    verb_->add_option("--out", options_.out, "Folder for the results; otherwise planish-suite, here")->type_name("DIR");
+    verb_->add_option("--out", options_.out, "Folder for the results; otherwise planish-suite, here")
+        ->type_name("DIR")
+        ->each(keep_from_guests);
     add_store(verb_, options_.search.store);
     verb_->add_flag("--resume", options_.resume, "Skip tasks that were finished with the same source and settings");
     begin_group(verb_, "Machines");

@@ -60,6 +60,7 @@ Result<Open> open_task(EvaluatorApi& evaluator, const OpenRequest& request) {
 
 Result<mcp::Answer> open_answer(Workshop& workshop, const Json& given, const mcp::Call& call) {
   PLANISH_TRY(const auto request, open_request(given));
+  call.progress("opening it");  // before processes are started, which take seconds where there are none
   return workshop.evaluator.with<mcp::Answer>(call, [&](EvaluatorApi& evaluator) -> Result<mcp::Answer> {
     PLANISH_TRY(const Open open, open_task(evaluator, request));
     mcp::Answer out;

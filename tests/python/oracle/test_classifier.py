@@ -12,7 +12,7 @@ from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle import regimes
 from planish.oracle.noise import spacing
-from planish.oracle.statistics import View
+from planish.oracle.statistics import Pool, Small, View
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "bench" / "gate"))
 
@@ -148,3 +148,42 @@ def test_subnormal_numbers_may_be_zeros():
     flushed = torch.where(right < torch.finfo(torch.float32).tiny, 0.0, right)
     assert not torch.equal(flushed, right) and harness.judge([flushed])["ok"]
     assert not harness.judge([torch.where(right < 1e-30, 0.0, right)])["ok"]
+
+
+@pytest.mark.parametrize(("dtype", "factor", "first"), [("bfloat16", 1.001, 300), ("float16", 1.00015, 100)])
+def test_one_number_that_leans_is_told_from_rounding_over_all_data_sets(dtype, factor, first):
+    """On each data set it is what is right, or a neighbour hardly further off, and passes. Honest ones pass, whose last places go both ways."""
+    operator = BY_NAME["mean_square"]
+    harness, rng = Harness(operator.source(dtype)), random.Random(3)
+    honest = {label: variant for label, sort, variant in operator.variants(dtype) if sort == "honest"}
+    pools = {label: {} for label in ("leaning", *honest)}
+    messages = []
+    for seed in range(first, first + 12):
+        harness.make(seed)
+        inputs = harness.inputs()
+        leaning = [(operator.exact(inputs, rng)[0] * factor).to(inputs["x"].dtype)]
+        for label, pool in pools.items():
+            harness.data.pools = pool
+            result = harness.judge(leaning if label == "leaning" else honest[label](inputs, rng), "full")
+            assert result["ok"] or label == "leaning", (label, result["message"])
+            messages += [] if result["ok"] else [result["message"]]
+    assert messages and all("data sets of this proof" in message and "pooled bias" in message for message in messages), messages
+
+
+def test_a_pool_asks_for_the_data_sets_of_a_proof_and_no_more():
+    pool = Pool()
+
+    def small(error, eager=0.5):
+        return Small(*(torch.tensor(v, dtype=torch.float64) for v in ([error], [[eager], [0.5]], [0.0])))
+
+    for k in range(7):
+        pool.add((k, "task"), small(3.0))
+        assert pool.judge(torch.float32) == (0.0, "")  # too few to say anything
+    pool.add((7, "task"), small(3.0))
+    assert pool.judge(torch.float32) == (1.5, "pooled") and pool.judge(torch.bfloat16)[0] > 1.5
+    pool.add((7, "task"), small(0.5, eager=9.0))  # eager itself is lost there
+    assert len(pool) == 7
+    for k in range(20):
+        if pool.takes((k, "normal")):
+            pool.add((k, "normal"), small(0.5))
+    assert len(pool) == 16 and pool.takes((0, "task"))
