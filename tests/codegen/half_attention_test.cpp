@@ -9,7 +9,7 @@
 #include "codegen/attention/cuda_half_attention.h"
 #include "codegen/attention/half.h"
 #include "codegen/attention/half_kernel.h"
-#include "codegen/attention_machine.h"
+#include "codegen/sm90_machine.h"
 #include "codegen/attention_samples.h"
 #include "codegen/compiled.h"
 #include "codegen/device/device_files.h"
@@ -164,9 +164,9 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
        {3, 16, 2, false, true, 1}},
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
-  const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", attention_ptx}, {"sm90/wgmma.cuh", attention_wgmma}}};
+  const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
   std::string source =
-      std::string(attention_language) + std::string(printing::prelude(false)) + device_text(files, instead);
+      std::string(sm90_language) + std::string(printing::prelude(false)) + device_text(files, instead);
   std::vector<samples::ContractionSample> kernels;
   std::vector<attention::HalfKernel> printed;
   for (std::size_t i = 0; i < cases.size(); ++i) {
