@@ -144,7 +144,8 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
              (64, 64, 1, 0), (64, 32, 1, 0), (64, 128, 1, 0), (64, 256, 1, 0), (256, 96, 2, 0), (256, 112, 2, 0)]  # fmt: skip
     steps = up(s.k, 64)
     for (rows, columns, consumers, ping_pong), (cluster, share_b), splits in product(tiles, ((1, True), (2, True), (2, False)), (1, 2, 3, 4, 6, 8, 12)):
-        if s.parts * rows // (1 if ping_pong else consumers) * columns > (64 * 192 if consumers == 3 else 64 * 256) or splits > max(1, steps // 4) or (splits > 1 and s.groups):
+        room = 64 * (192 if consumers == 3 else 256)  # sums of a consumer
+        if s.parts * rows // (1 if ping_pong else consumers) * columns > room or splits > max(1, steps // 4) or (splits > 1 and s.groups):
             continue
         if columns > 2 * s.n or (rows > 64 and s.m <= 64) or (s.b_across and columns % 64):
             continue
