@@ -1,4 +1,4 @@
-"""Products of 16-bit factors, the device file alone, beside torch's: python3 bench/products/measure.py [--out ROWS] [--top N] [--only PART] [NAME …].
+"""Products of 16-bit factors, the device file alone, beside torch's: python3 bench/products/measure.py [--out ROWS] [--top N] [--seconds S] [NAME …].
 
 For each shape the tilings of `sm90/product.cuh` that a cost model puts first are compiled with nvcc, checked (samples against float64 on an output full
 of NaN, the same bits twice, nothing written outside), and timed; the fastest two are then timed in turn with torch's (cuBLASLt; for groups a loop of it and
@@ -11,9 +11,11 @@ import argparse
 import ctypes
 import json
 import math
+import os
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -90,7 +92,7 @@ def shapes() -> list[Shape]:
     out.append(Shape("qwen3 experts down", 16384, 2048, 768, groups=128))
     out.append(Shape("deepseek lite up", 12288, 2816, 2048, groups=64))
     out.append(Shape("mixtral up, 64 tokens", 128, 14336, 4096, groups=8))
-    return out
+    return [*out[::3], *out[1::3], *out[2::3]]  # some of each, where time ends
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def clocks(s: Shape, t: Tiling) -> float:
     tensor = t.tile_rows * wide * 64 / 2048 / (1 if t.tile_columns >= 128 else 0.8 if t.tile_columns >= 64 else 0.5)
     level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 46
     steps = up(s.k, 64) / t.splits
-    epilogue = 600 + t.tile_rows * wide / (256 if t.ping_pong else 32) + (t.tile_rows * wide / 8 if t.splits > 1 else 0)
+    epilogue = 600 + t.tile_rows * wide / (256 if t.ping_pong else 32) + (t.tile_rows * wide * t.splits / 12 + 3000 if t.splits > 1 else 0)
     rounds = up(layout(s, t)["pairs"] * t.splits, MULTIPROCESSORS // t.cluster)
     own = rounds * (steps * max(tensor, level2) * (1.02 if t.ping_pong else 1.05) + epilogue) + 4000
     weights = s.n * s.k * s.parts * max(1, s.groups) * s.units * 2
@@ -142,6 +144,10 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
     tiles = [(128, 256, 2, 0), (256, 128, 2, 0), (128, 192, 2, 0), (128, 160, 2, 0), (128, 224, 2, 0), (128, 128, 2, 0), (128, 96, 2, 0), (128, 64, 2, 0),
              (64, 256, 2, 1), (64, 192, 2, 1), (64, 128, 2, 1), (128, 128, 2, 1), (128, 160, 2, 1), (128, 192, 2, 1), (192, 160, 3, 0), (192, 128, 3, 0),
              (64, 64, 1, 0), (64, 32, 1, 0), (64, 128, 1, 0), (64, 256, 1, 0), (256, 96, 2, 0), (256, 112, 2, 0)]  # fmt: skip
+    for rows, consumers in ((64, 1), (128, 2)):  # columns of which each multiprocessor has a tile
+        own = up(up(s.n * up(s.m, rows), MULTIPROCESSORS), 8) * 8
+        if own <= 128 and s.m <= 256:
+            tiles.append((rows, own, consumers, 0))
     steps = up(s.k, 64)
     for (rows, columns, consumers, ping_pong), (cluster, share_b), splits in product(tiles, ((1, True), (2, True), (2, False)), (1, 2, 3, 4, 6, 8, 12)):
         room = 64 * (192 if consumers == 3 else 256)  # sums of a consumer
@@ -151,18 +157,19 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
             continue
         if cluster > 1 and ((share_b and (s.m <= rows or (s.b_across and columns % 128))) or (not share_b and s.a_across and rows % 128)):
             continue
-        for stages in (8, 7, 6, 5, 4, 3):
+        for stages in (12, 10, 8, 7, 6, 5, 4, 3):
             t = Tiling(rows, columns, consumers, stages, bool(ping_pong), cluster, share_b, splits, 4)
             if layout(s, t)["shared"] <= SHARED:
                 found[t] = clocks(s, t)
                 break
     ordered = sorted(found, key=lambda t: found[t])
-    # Of one tile at most three.
+    # Of one tile the best with a cluster and without.
     out: list[Tiling] = []
     for t in ordered:
-        if sum((t.tile_rows, t.tile_columns, t.ping_pong) == (o.tile_rows, o.tile_columns, o.ping_pong) for o in out) < 3:
+        alike = [o for o in out if (t.tile_rows, t.tile_columns, t.ping_pong) == (o.tile_rows, o.tile_columns, o.ping_pong)]
+        if all(o.cluster != t.cluster for o in alike):
             out.append(t)
-    rasters = [replace(out[0], raster=r) for r in (8, 16, 32) if r < 2 * layout(s, out[0])["down"]]
+    rasters = [replace(out[0], raster=r) for r in (8, 16) if r < 2 * layout(s, out[0])["down"]]
     return out[: top - len(rasters)] + rasters
 
 
@@ -260,7 +267,7 @@ class Timed:
     """Calls in turn as one graph."""
 
     def __init__(self, calls: list[Callable[[], Any]], count: int) -> None:
-        self.count, self.graph = count, torch.cuda.CUDAGraph()
+        self.count, self.graph, self.calls = count, torch.cuda.CUDAGraph(), calls  # whose tensors the graph needs
         calls[0]()
         torch.cuda.synchronize()
         with torch.cuda.graph(self.graph):
@@ -411,15 +418,14 @@ def short(t: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help="shapes whose names begin so; all of them by default")
-    parser.add_argument("--out", type=Path, help="rows go here")
+    parser.add_argument("names", nargs="*", help="of shapes; all of them by default")
+    parser.add_argument("--out", type=Path, default=Path("products.jsonl"), help="rows are added here")
     parser.add_argument("--top", type=int, default=8, help="tilings of a shape")
     parser.add_argument("--seconds", type=float, default=1e9, help="no shape begins after so long")
     given = parser.parse_args()
     began = time.monotonic()
-    chosen = [s for s in shapes() if not given.names or any(s.name.startswith(name) for name in given.names)]
+    chosen = [s for s in shapes() if not given.names or s.name in given.names]
     jobs = [(s, t) for s in chosen for t in tilings(s, given.top)]
-    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
 
         def compiled(number: int, s: Shape, t: Tiling) -> Path:
@@ -439,11 +445,18 @@ def main() -> None:
                     pool.shutdown(cancel_futures=True)
                     break
                 torch.manual_seed(number)
-                rows.append(measure(s, cuda, {t: cubins[each, t].result() for each, t in jobs if each == s}))
+                try:
+                    row = measure(s, cuda, {t: cubins[each, t].result() for each, t in jobs if each == s})
+                except RuntimeError as error:  # a fault of the GPU ends the process: another does the rest
+                    print("FAILED", s.name, tilings(s, given.top), error, flush=True)
+                    left = [each.name for each in chosen[number + 1 :]]
+                    seconds = given.seconds - (time.monotonic() - began)
+                    os.execv(sys.executable, [sys.executable, __file__, *left, "--out", str(given.out), "--top", str(given.top), "--seconds", str(seconds)])
                 torch.cuda.empty_cache()
-                if given.out:
-                    given.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                with given.out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
     print(f"{time.monotonic() - began:.0f} s")
+    rows = [json.loads(line) for line in given.out.read_text().splitlines()]
     for row in rows:
         others = " ".join(f"{name} {row[name]}" for name in ("torch", "loop", "grouped_mm") if name in row)
         if "best" in row:

@@ -208,10 +208,11 @@ PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1,
 PL_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
-/// Arrives at the barrier that lies there in the cluster's block `rank`.
+/// Arrives at the barrier that lies there in the cluster's block `rank`. It releases nothing that this thread wrote: a
+/// fence of a cluster's scope is one of the whole GPU, and takes as long as a step of a product.
 PL_DEVICE void barrier_arrive(u32 barrier, int rank) {
   asm volatile(
-      "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 "
+      "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 "
       "_, "
       "[there];}" ::"r"(barrier),
       "r"(rank)
