@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,7 @@ class Tiling:
     share_b: bool
     splits: int
     raster: int
+    lines: int = 1
 
 
 def up(a: int, b: int) -> int:
@@ -115,7 +116,7 @@ def up(a: int, b: int) -> int:
 def layout(s: Shape, t: Tiling) -> dict[str, int]:
     """As ProductLayout has it."""
     b = up(t.tile_columns, 64) * 8192 if s.b_across else t.tile_columns * 128
-    stage = t.tile_rows * 128 + s.parts * b
+    stage = (t.tile_rows * 128 + s.parts * b) * t.lines
     rows = t.tile_rows * (2 if t.cluster > 1 and t.share_b else 1)
     columns = t.tile_columns * (2 if t.cluster > 1 and not t.share_b else 1)
     across, down = up(s.n, columns), up(s.m, rows)
@@ -127,16 +128,17 @@ def clocks(s: Shape, t: Tiling) -> float:
     """An estimate of what a multiprocessor takes."""
     a_share, b_share = (2 if t.cluster > 1 and not t.share_b else 1), (2 if t.cluster > 1 and t.share_b else 1)
     wide = t.tile_columns * s.parts
-    tensor = t.tile_rows * wide * 64 / 2048 / (1 if t.tile_columns >= 128 else 0.8 if t.tile_columns >= 64 else 0.5)
-    level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 46
+    read = t.tile_rows / 64 * s.parts * (64 + t.tile_columns) * 128  # by the tensor core, of a line
+    tensor = max(t.tile_rows * wide / 32, (read + t.tile_rows * 128 + wide * 128) / 128, 240 / t.lines**0.5)
+    level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 42
     steps = up(s.k, 64) / t.splits
-    epilogue = 600 + t.tile_rows * wide / (256 if t.ping_pong else 32) + (t.tile_rows * wide * t.splits / 12 + 3000 if t.splits > 1 else 0)
+    epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 3000 if t.splits > 1 else 0)
     rounds = up(layout(s, t)["pairs"] * t.splits, MULTIPROCESSORS // t.cluster)
-    own = rounds * (steps * max(tensor, level2) * (1.02 if t.ping_pong else 1.05) + epilogue) + 4000
+    own = rounds * (steps * max(tensor, level2) * (1.08 if t.cluster == 1 else 1.1) + epilogue) + 4000
     weights = s.n * s.k * s.parts * max(1, s.groups) * s.units * 2
     once = up(layout(s, t)["down"], t.raster) if weights > 25e6 and s.groups == 0 else 1
     memory = (weights * min(once, 4) + (s.m * s.k + s.m * s.n) * 2 * s.units) / 4.2e12 * 1.7e9
-    return max(own, memory + 3000)
+    return max(own, memory + 3000) + own / 50  # the one that computes less, where memory bounds both
 
 
 def tilings(s: Shape, top: int) -> list[Tiling]:
@@ -163,21 +165,26 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
                 found[t] = clocks(s, t)
                 break
     ordered = sorted(found, key=lambda t: found[t])
-    # Of one tile the best with a cluster and without.
-    out: list[Tiling] = []
+    # Of each tile the best with a cluster and the best without, and as many of these as of those.
+    kinds: dict[bool, list[Tiling]] = {True: [], False: []}
     for t in ordered:
-        alike = [o for o in out if (t.tile_rows, t.tile_columns, t.ping_pong) == (o.tile_rows, o.tile_columns, o.ping_pong)]
-        if all(o.cluster != t.cluster for o in alike):
-            out.append(t)
-    rasters = [replace(out[0], raster=r) for r in (8, 16) if r < 2 * layout(s, out[0])["down"]]
-    return out[: top - len(rasters)] + rasters
+        kind = kinds[t.cluster > 1]
+        if all((t.tile_rows, t.tile_columns, t.ping_pong) != (o.tile_rows, o.tile_columns, o.ping_pong) for o in kind):
+            kind.append(t)
+    both = [t for pair in zip_longest(*kinds.values()) for t in pair if t]
+    more = [replace(both[0], raster=16)] if layout(s, both[0])["down"] > 8 else []
+    for t in both[:4] if s.m <= 512 else []:  # two lines a stage
+        wide = replace(t, lines=2, stages=t.stages // 2)
+        if wide.stages > 2 and t.splits <= up(s.k, 128) and len(more) < 2:
+            more.append(wide)
+    return both[: top - len(more)] + more
 
 
 KERNEL = """
 struct Policy {
   static constexpr int rows = %(m)d, columns = %(n)d, depth = %(k)d, units = %(units)d, groups = %(groups)d, parts = %(parts)d;
   static constexpr int tile_rows = %(tile_rows)d, tile_columns = %(tile_columns)d, consumers = %(consumers)d, stages = %(stages)d;
-  static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2;
+  static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2, lines = %(lines)d;
   static constexpr bool ping_pong = %(ping_pong)d, share_b = %(share_b)d, a_across = %(a_across)d, b_across = %(b_across)d;
   static constexpr bool words = columns %% 8 == 0;
 };
@@ -412,7 +419,7 @@ def measure(s: Shape, cuda: Cuda, cubins: dict[Tiling, Path]) -> dict[str, Any]:
 
 def short(t: dict[str, Any]) -> str:
     cluster = "" if t["cluster"] == 1 else " b²" if t["share_b"] else " a²"
-    kind = " ping-pong" if t["ping_pong"] else f" c{t['consumers']}"
+    kind = (" ping-pong" if t["ping_pong"] else f" c{t['consumers']}") + (" l2" if t.get("lines") == 2 else "")
     return f"{t['tile_rows']}×{t['tile_columns']}{kind} s{t['stages']}{cluster} k/{t['splits']} r{t['raster']}"
 
 

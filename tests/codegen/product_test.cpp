@@ -10,6 +10,7 @@
 #include "codegen/compiled.h"
 #include "codegen/device/device_files.h"
 #include "codegen/emit/expression.h"
+#include "codegen/half_numbers.h"
 #include "codegen/sm90_machine.h"
 
 namespace planish::codegen {
@@ -25,7 +26,7 @@ struct ProductCase {
   bool ping_pong = false;
   int cluster = 1;
   bool share_b = true;
-  int splits = 1, raster = 2;
+  int splits = 1, raster = 2, lines = 1;
   bool a_across = false, b_across = false;
   int result_bytes = 2;
   int blocks = 2;
@@ -41,10 +42,11 @@ std::string text_of(const ProductCase& c, int number) {
   std::string out = fmt::format(
       "namespace case{} {{\nstruct Policy {{\n  static constexpr int rows = {}, columns = {}, depth = {}, units = {}, "
       "groups = {}, parts = {}, tile_rows = {}, tile_columns = {}, consumers = {}, stages = {}, cluster = {}, splits = "
-      "{}, raster = {}, result_bytes = {};\n  static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, "
+      "{}, raster = {}, lines = {}, result_bytes = {};\n  static constexpr bool ping_pong = {}, share_b = {}, a_across "
+      "= {}, "
       "b_across = {}, words = columns % 8 == 0;\n}};\n",
       number, c.rows, c.columns, c.depth, c.units, groups, c.parts, c.tile_rows, c.tile_columns, c.consumers, c.stages,
-      c.cluster, c.splits, c.raster, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
+      c.cluster, c.splits, c.raster, c.lines, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
   const auto map = [&](std::string_view name, std::string_view head, bool across, int line, int others,
                        std::string_view from, int units) {
     return fmt::format(
@@ -86,21 +88,9 @@ std::string text_of(const ProductCase& c, int number) {
   return out;
 }
 
-float of_bf16(std::uint16_t x) {
-  const std::uint32_t wide = std::uint32_t{x} << 16;
-  float out;
-  std::memcpy(&out, &wide, 4);
-  return out;
-}
-
 std::vector<std::uint16_t> numbers(int count, int seed) {
   std::vector<std::uint16_t> out;
-  for (int i = 0; i < count; ++i) {
-    const auto x = static_cast<float>(std::sin(0.37 * i * (7 + seed) + seed));
-    std::uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    out.push_back(static_cast<std::uint16_t>(bits >> 16));
-  }
+  for (int i = 0; i < count; ++i) out.push_back(to_bits(std::sin(0.37 * i * (7 + seed) + seed), DType::bf16));
   return out;
 }
 
@@ -149,8 +139,8 @@ class Subject {
           for (int part = 0; part < c_.parts; ++part) {
             double sum = 0;
             for (int k = 0; k < c_.depth; ++k)
-              sum += of_bf16(a_[at(c_.a_across, unit, c_.rows, row, k)]) *
-                     static_cast<double>(of_bf16(b_[part][at(c_.b_across, group, c_.columns, column, k)]));
+              sum += of_bits(a_[at(c_.a_across, unit, c_.rows, row, k)], DType::bf16) *
+                     static_cast<double>(of_bits(b_[part][at(c_.b_across, group, c_.columns, column, k)], DType::bf16));
             product *= sum;
           }
           const double expected = product + column % 5;
@@ -160,7 +150,7 @@ class Subject {
           } else {
             std::uint16_t bits;
             std::memcpy(&bits, &out[static_cast<std::size_t>(place * 2)], 2);
-            got = of_bf16(bits);
+            got = of_bits(bits, DType::bf16);
           }
           worst = std::max(worst, std::abs(got - expected) / (1 + std::abs(expected)));
         }
@@ -224,6 +214,15 @@ TEST_CASE("the device file of products computes the definition on a CPU, however
        .splits = 2,
        .blocks = 4},
       {.rows = 80, .columns = 40, .depth = 90, .parts = 2, .tile_columns = 16},
+      {.rows = 150, .columns = 90, .depth = 330, .parts = 2, .cluster = 2, .lines = 2, .blocks = 4},
+      {.rows = 150,
+       .columns = 300,
+       .depth = 90,
+       .tile_columns = 256,
+       .cluster = 2,
+       .lines = 2,
+       .a_across = true,
+       .b_across = true},
       {.rows = 300, .columns = 50, .depth = 72, .ends = {0, 70, 70, 75, 203, 290}},
       {.rows = 300, .columns = 72, .depth = 72, .ends = {65, 65, 300}, .parts = 2, .cluster = 2, .share_b = false},
       {.rows = 200,

@@ -12,11 +12,12 @@
 //   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
 //   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256
-//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   int consumers, stages       warpgroups that multiply; places of the ring
+//   int lines                   64 k each of a place: two read 256 bytes of a row at about the same time
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
-//   int splits                  parts of k, at most as many as there are steps of 64; 1 where there are groups
+//   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
 //   int raster                  rows of tiles that blocks go through together, columns after columns
 //   bool a_across, b_across     memory runs along m, or n, instead of along k
 //   int result_bytes            2, or 4
@@ -47,7 +48,7 @@ struct ProductLayout {
   static constexpr int a_lines = P::tile_rows / 64, b_lines = (P::tile_columns + 63) / 64;  // of 128 bytes, across
   static constexpr int a_bytes = P::tile_rows * 128;
   static constexpr int b_bytes = P::b_across ? b_lines * 8192 : P::tile_columns * 128;  // of a part
-  static constexpr int stage_bytes = a_bytes + P::parts * b_bytes;
+  static constexpr int line_bytes = a_bytes + P::parts * b_bytes, stage_bytes = P::lines * line_bytes;
   static constexpr int exchange_at = P::stages * stage_bytes;  // of a warp, 16 rows of 128 bytes
   static constexpr int barriers_at = exchange_at + P::consumers * 4 * 2048;
   static constexpr int last_at = barriers_at + 16 * P::stages;  // of a consumer: whether it adds the parts
@@ -55,7 +56,7 @@ struct ProductLayout {
   static constexpr int bytes = table_at + (P::groups > 0 ? 8 * (P::groups + 1) : 0);
   static constexpr int threads = 128 * (P::consumers + 1);
   static constexpr int maps = 1 + P::parts, maps_bytes = 128 * maps;  // of a block
-  static constexpr int steps = (P::depth + 63) / 64;
+  static constexpr int steps = (P::depth + 64 * P::lines - 1) / (64 * P::lines);
   static constexpr int pair_rows = P::tile_rows * (share_b ? P::cluster : 1);  // of a cluster
   static constexpr int pair_columns = P::tile_columns * (share_a ? P::cluster : 1);
   static constexpr int across = (P::columns + pair_columns - 1) / pair_columns;
@@ -64,7 +65,7 @@ struct ProductLayout {
   static constexpr int tiles = across * down * P::units * P::cluster;               // where there are no groups
 
   static_assert(own_rows % 64 == 0 && P::tile_columns % 8 == 0 && P::tile_columns <= 256 && P::consumers <= 3);
-  static_assert(!P::ping_pong || P::consumers == 2);
+  static_assert((!P::ping_pong || P::consumers == 2) && maps <= 4);
   static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
   static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
   static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
@@ -169,31 +170,37 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
   constexpr int all = (1 << P::cluster) - 1;
   const ProductBarriers<P> barriers{base + L::barriers_at};
   ProductRing<P::stages> ring;
+#pragma unroll
+  for (int i = 0; i < L::maps; ++i) tensor_map_acquire(maps + i * 128);
   for (ProductWalk<P> walk(table); walk.next();) {
     const int a_unit = P::groups > 0 ? 0 : walk.unit;
 #pragma unroll 1
     for (int step = walk.begin; step < walk.end; ++step) {
-      const u32 in = barriers.in(ring.stage), a = base + ring.stage * L::stage_bytes;
-      const int k = step * 64;
+      const u32 in = barriers.in(ring.stage);
       barrier_wait(barriers.out(ring.stage), ring.parity ^ 1);
       barrier_expect(in, L::stage_bytes);
       // Of what is shared each block brings its part to both.
       constexpr int a_pieces = (P::a_across ? L::a_lines : 1) / (L::share_a && P::a_across ? P::cluster : 1);
-#pragma unroll
-      for (int i = 0; i < a_pieces; ++i) {
-        const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
-        f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
-                                                P::a_across ? k : walk.row + at);
-      }
       constexpr int b_pieces = (P::b_across ? L::b_lines : 1) / (L::share_b && P::b_across ? P::cluster : 1);
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) {
+      for (int line = 0; line < P::lines; ++line) {
+        const u32 a = base + ring.stage * L::stage_bytes + line * L::line_bytes;
+        const int k = (step * P::lines + line) * 64;
 #pragma unroll
-        for (int i = 0; i < b_pieces; ++i) {
-          const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
-          f.template load_b<L::share_b ? all : 0>(
-              a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
-              P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
+        for (int i = 0; i < a_pieces; ++i) {
+          const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
+          f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
+                                                  P::a_across ? k : walk.row + at);
+        }
+#pragma unroll
+        for (int part = 0; part < P::parts; ++part) {
+#pragma unroll
+          for (int i = 0; i < b_pieces; ++i) {
+            const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
+            f.template load_b<L::share_b ? all : 0>(
+                a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
+                P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
+          }
         }
       }
       ring.step();
@@ -265,13 +272,14 @@ class ProductConsumer {
       const u64 b = b_form + wgmma_address(at + L::a_bytes);
       wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
+      for (int k = 0; k < 4 * P::lines; ++k) {
+        const int offset = k / 4 * (L::line_bytes / 16);
 #pragma unroll
         for (int block = 0; block < L::blocks; ++block) {
 #pragma unroll
           for (int part = 0; part < P::parts; ++part)
-            f.multiply(sums[block][part], a + block * 512 + k * a_step, b + part * (L::b_bytes / 16) + k * b_step,
-                       k != 0 || step != walk.begin);
+            f.multiply(sums[block][part], a + offset + block * 512 + k % 4 * a_step,
+                       b + offset + part * (L::b_bytes / 16) + k % 4 * b_step, k != 0 || step != walk.begin);
         }
       }
       wgmma_commit();
@@ -440,29 +448,30 @@ PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* par
   const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
   char* const own_maps = maps + (long long)blockIdx.x * L::maps_bytes;
   int* const table = (int*)(own + L::table_at);
-  if (threadIdx.x < 32) {
-    if (threadIdx.x < 8 * L::maps) shared_clear(base + threadIdx.x * 16);
+  // A warp makes each of the maps.
+  const int warp = __shfl_sync(~0u, (int)threadIdx.x / 32, 0), lane = (int)threadIdx.x % 32;
+  if (warp < L::maps) {
+    const u32 map = base + L::exchange_at + warp * 128;  // where no copy goes
+    if (lane < 8) shared_clear(map + lane * 16);
     __syncwarp();
-    if (threadIdx.x == 0) {
-      f.map_a(base, L::a_box);
+    if (lane == 0) {
+      if (warp == 0) f.map_a(map, L::a_box);
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) f.map_b(base + (1 + part) * 128, part, L::b_box);
+      for (int part = 0; part < P::parts; ++part) {
+        if (warp == 1 + part) f.map_b(map, part, L::b_box);
+      }
     }
     __syncwarp();
-    for (int i = 0; i < L::maps; ++i) tensor_map_publish(own_maps + i * 128, base + i * 128);
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < L::maps; ++i) tensor_map_acquire(own_maps + i * 128);
-      barrier_init_fence();
-    }
-  } else if (threadIdx.x < 64) {
-    if (threadIdx.x == 32) {
+    tensor_map_publish(own_maps + warp * 128, map);
+  } else if (warp == 4) {
+    if (lane == 0) {
       for (int i = 0; i < P::stages; ++i) {
         barrier_init(barriers.in(i), 1);
         barrier_init(barriers.out(i), 4 * P::cluster * (P::ping_pong ? 1 : P::consumers));
       }
       barrier_init_fence();
     }
-  } else if (threadIdx.x < 96) {
+  } else if (warp == 5) {
     if constexpr (P::groups > 0) product_table<P>(f, table);
   }
   __syncthreads();

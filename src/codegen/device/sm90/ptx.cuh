@@ -204,9 +204,10 @@ PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1,
 
 // ---- clusters ----
 
-/// All threads of a cluster's blocks meet; what they wrote before is seen after.
+/// All threads of a cluster's blocks meet. It shows initialised barriers (see barrier_init_fence()), not what else was
+/// written.
 PL_DEVICE void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;" ::: "memory");
 }
 /// Arrives at the barrier that lies there in the cluster's block `rank`. It releases nothing that this thread wrote: a
 /// fence of a cluster's scope is one of the whole GPU, and takes as long as a step of a product.

@@ -34,8 +34,9 @@ PL_DEVICE void wgmma_hold(float (&d)[n]) {
 PL_DEVICE constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
 }
+/// Of an address whose upper bits say which block of a cluster it is of: these would be other fields.
 PL_DEVICE u64 wgmma_address(u32 shared) {
-  return (u64)(shared >> 4);
+  return (u64)((shared & 0x3ffff) >> 4);
 }
 
 // ---- registers of one instruction: of d, then those behind them ----
