@@ -132,7 +132,7 @@ def clocks(s: Shape, t: Tiling) -> float:
     tensor = max(t.tile_rows * wide / 32, (read + t.tile_rows * 128 + wide * 128) / 128, 240 / t.lines**0.5)
     level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 42
     steps = up(s.k, 64) / t.splits
-    epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 3000 if t.splits > 1 else 0)
+    epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 7000 if t.splits > 1 else 0)
     rounds = up(layout(s, t)["pairs"] * t.splits, MULTIPROCESSORS // t.cluster)
     own = rounds * (steps * max(tensor, level2) * (1.08 if t.cluster == 1 else 1.1) + epilogue) + 4000
     weights = s.n * s.k * s.parts * max(1, s.groups) * s.units * 2

@@ -107,13 +107,15 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   const DeviceLayout layout = device_layout_of(product, t);
   const double rows = t.tile_rows, columns = t.tile_columns, tile = rows * columns;
   const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
-  // A step of 64 k: the tensor core, which reads narrow tiles from shared memory more slowly, or what comes from L2.
-  const double narrow = columns >= 128 ? 1 : columns >= 64 ? 1.25 : 2;
-  const double step = std::max(tile / 32 * narrow, (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 46);
+  // A step of 64 k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2 cache.
+  const double shared = rows + columns + rows / 64 * (64 + columns), least = 240;
+  const double level2 = (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 42;
+  const double step = std::max({tile / 32, shared, level2, least}) * (t.cluster == 1 ? 1.08 : 1.1);
   const double steps = static_cast<double>(steps_of(product)) / t.splits;
-  const double stores = tile / (t.ping_pong ? 256 : 32) + (t.splits > 1 ? tile / 8 : 0) + 600;
+  const double parts = t.splits > 1 ? tile * t.splits / 12 + 7000 : 0;
+  const double stores = tile / (t.ping_pong ? 64 : 8) + parts + 600;
   const auto rounds = static_cast<double>(up(layout.clusters * t.splits, device.sms / t.cluster));
-  const double computed = rounds * (steps * step * (t.ping_pong ? 1.02 : 1.05) + stores) + 4000;
+  const double computed = rounds * (steps * step + stores) + 4000;
   // Each factor, as often as the order of tiles has it read where it does not stay in the L2 cache.
   const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t times) {
     const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
@@ -122,7 +124,8 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   const double moved = bytes(problem.n, problem.b_batched, up(layout.down, t.raster)) +
                        bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
   constexpr double clock = 1.7;  // GHz, under load
-  return std::max(computed, moved / device.bandwidth_gbs * clock + 3000);
+  // Where memory bounds several, the one that computes less.
+  return std::max(computed, moved / device.bandwidth_gbs * clock + 3000) + computed / 50;
 }
 
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device) {
