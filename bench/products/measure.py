@@ -106,7 +106,6 @@ class Tiling:
     share_b: bool
     splits: int
     raster: int
-    lines: int = 1
 
 
 def up(a: int, b: int) -> int:
@@ -116,7 +115,7 @@ def up(a: int, b: int) -> int:
 def layout(s: Shape, t: Tiling) -> dict[str, int]:
     """As ProductLayout has it."""
     b = up(t.tile_columns, 64) * 8192 if s.b_across else t.tile_columns * 128
-    stage = (t.tile_rows * 128 + s.parts * b) * t.lines
+    stage = t.tile_rows * 128 + s.parts * b
     rows = t.tile_rows * (2 if t.cluster > 1 and t.share_b else 1)
     columns = t.tile_columns * (2 if t.cluster > 1 and not t.share_b else 1)
     across, down = up(s.n, columns), up(s.m, rows)
@@ -128,8 +127,8 @@ def clocks(s: Shape, t: Tiling) -> float:
     """An estimate of what a multiprocessor takes."""
     a_share, b_share = (2 if t.cluster > 1 and not t.share_b else 1), (2 if t.cluster > 1 and t.share_b else 1)
     wide = t.tile_columns * s.parts
-    read = t.tile_rows / 64 * s.parts * (64 + t.tile_columns) * 128  # by the tensor core, of a line
-    tensor = max(t.tile_rows * wide / 32, (read + t.tile_rows * 128 + wide * 128) / 128, 240 / t.lines**0.5)
+    read = t.tile_rows / 64 * (64 + wide) * 128  # by the tensor core, of a line
+    tensor = max(t.tile_rows * wide / 32, (read + t.tile_rows * 128 + wide * 128) / 128, 240)
     level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 42
     steps = up(s.k, 64) / t.splits
     epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 7000 if t.splits > 1 else 0)
@@ -155,7 +154,7 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
         room = 64 * (192 if consumers == 3 else 256)  # sums of a consumer
         if s.parts * rows // (1 if ping_pong else consumers) * columns > room or splits > max(1, steps // 4) or (splits > 1 and s.groups):
             continue
-        if columns > 2 * s.n or (rows > 64 and s.m <= 64) or (s.b_across and columns % 64):
+        if s.parts * columns > 256 or columns > 2 * s.n or (rows > 64 and s.m <= 64) or (s.b_across and columns % 64):
             continue
         if cluster > 1 and ((share_b and (s.m <= rows or (s.b_across and columns % 128))) or (not share_b and s.a_across and rows % 128)):
             continue
@@ -173,10 +172,6 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
             kind.append(t)
     both = [t for pair in zip_longest(*kinds.values()) for t in pair if t]
     more = [replace(both[0], raster=16)] if layout(s, both[0])["down"] > 8 else []
-    for t in both[:4] if s.m <= 512 else []:  # two lines a stage
-        wide = replace(t, lines=2, stages=t.stages // 2)
-        if wide.stages > 2 and t.splits <= up(s.k, 128) and len(more) < 2:
-            more.append(wide)
     return both[: top - len(more)] + more
 
 
@@ -184,14 +179,14 @@ KERNEL = """
 struct Policy {
   static constexpr int rows = %(m)d, columns = %(n)d, depth = %(k)d, units = %(units)d, groups = %(groups)d, parts = %(parts)d;
   static constexpr int tile_rows = %(tile_rows)d, tile_columns = %(tile_columns)d, consumers = %(consumers)d, stages = %(stages)d;
-  static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2, lines = %(lines)d;
+  static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2;
   static constexpr bool ping_pong = %(ping_pong)d, share_b = %(share_b)d, a_across = %(a_across)d, b_across = %(b_across)d;
   static constexpr bool words = columns %% 8 == 0;
 };
-PL_WGMMA_BOTH(product_step, %(tile_columns)d, "%(type)s", %(a_across)d, %(b_across)d)
+PL_WGMMA_BOTH(product_step, %(wide)d, "%(type)s", %(a_across)d, %(b_across)d)
 struct Functors {
   const u16* a; const u16* b; u16* out; const int* ends;
-  PL_DEVICE void multiply(float (&d)[%(tile_columns)d / 2], u64 a, u64 b, int keep) const { product_step(d, a, b, keep); }
+  PL_DEVICE void multiply(float (&d)[%(wide)d / 2], u64 a, u64 b, int keep) const { product_step(d, a, b, keep); }
   PL_DEVICE int group_end(int i) const { return ends[i]; }
   PL_DEVICE static void map(u32 map, const u16* from, int line, int rows, int units, int box) {
     tensor_map_begin<3, %(bf16)d>(map, from);
@@ -242,6 +237,7 @@ def expanded(name: str, seen: set[str]) -> str:
 
 def source(s: Shape, t: Tiling) -> str:
     values: dict[str, Any] = asdict(s) | asdict(t) | {"type": "f16" if s.fp16 else "bf16", "bf16": not s.fp16, "bs": s.groups or s.units}
+    values["wide"] = s.parts * t.tile_columns
     values["cluster_attribute"] = f"__cluster_dims__({t.cluster}, 1, 1)" if t.cluster > 1 else ""
     return expanded("sm90/product.cuh", set()) + KERNEL % values
 
@@ -419,7 +415,7 @@ def measure(s: Shape, cuda: Cuda, cubins: dict[Tiling, Path]) -> dict[str, Any]:
 
 def short(t: dict[str, Any]) -> str:
     cluster = "" if t["cluster"] == 1 else " b²" if t["share_b"] else " a²"
-    kind = (" ping-pong" if t["ping_pong"] else f" c{t['consumers']}") + (" l2" if t.get("lines") == 2 else "")
+    kind = " ping-pong" if t["ping_pong"] else f" c{t['consumers']}"
     return f"{t['tile_rows']}×{t['tile_columns']}{kind} s{t['stages']}{cluster} k/{t['splits']} r{t['raster']}"
 
 

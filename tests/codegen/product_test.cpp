@@ -26,7 +26,7 @@ struct ProductCase {
   bool ping_pong = false;
   int cluster = 1;
   bool share_b = true;
-  int splits = 1, raster = 2, lines = 1;
+  int splits = 1, raster = 2;
   bool a_across = false, b_across = false;
   int result_bytes = 2;
   int blocks = 2;
@@ -42,11 +42,11 @@ std::string text_of(const ProductCase& c, int number) {
   std::string out = fmt::format(
       "namespace case{} {{\nstruct Policy {{\n  static constexpr int rows = {}, columns = {}, depth = {}, units = {}, "
       "groups = {}, parts = {}, tile_rows = {}, tile_columns = {}, consumers = {}, stages = {}, cluster = {}, splits = "
-      "{}, raster = {}, lines = {}, result_bytes = {};\n  static constexpr bool ping_pong = {}, share_b = {}, a_across "
+      "{}, raster = {}, result_bytes = {};\n  static constexpr bool ping_pong = {}, share_b = {}, a_across "
       "= {}, "
       "b_across = {}, words = columns % 8 == 0;\n}};\n",
       number, c.rows, c.columns, c.depth, c.units, groups, c.parts, c.tile_rows, c.tile_columns, c.consumers, c.stages,
-      c.cluster, c.splits, c.raster, c.lines, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
+      c.cluster, c.splits, c.raster, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
   const auto map = [&](std::string_view name, std::string_view head, bool across, int line, int others,
                        std::string_view from, int units) {
     return fmt::format(
@@ -61,7 +61,7 @@ std::string text_of(const ProductCase& c, int number) {
       "PL_WGMMA_BOTH(step, {}, \"bf16\", {:d}, {:d})\nstruct Functors {{\n  const u16 *a, *b0, *b1; const float* bias; "
       "char* out; const int* ends;\n  void multiply(float (&d)[{} / 2], u64 a, u64 b, int keep) const {{ step(d, a, b, "
       "keep); }}\n  int group_end(int i) const {{ return ends[i]; }}\n",
-      c.tile_columns, c.a_across, c.b_across, c.tile_columns);
+      c.parts * c.tile_columns, c.a_across, c.b_across, c.parts * c.tile_columns);
   out += map("map_a", "", c.a_across, c.depth, c.rows, "a", c.units);
   out += map("map_b", "int part, ", c.b_across, c.depth, c.columns, "part != 0 ? b1 : b0", bs);
   for (const char* name : {"load_a", "load_b"})
@@ -214,15 +214,16 @@ TEST_CASE("the device file of products computes the definition on a CPU, however
        .splits = 2,
        .blocks = 4},
       {.rows = 80, .columns = 40, .depth = 90, .parts = 2, .tile_columns = 16},
-      {.rows = 150, .columns = 90, .depth = 330, .parts = 2, .cluster = 2, .lines = 2, .blocks = 4},
-      {.rows = 150,
-       .columns = 300,
-       .depth = 90,
-       .tile_columns = 256,
+      {.rows = 260,
+       .columns = 90,
+       .depth = 64,
+       .units = 3,
+       .consumers = 2,
+       .ping_pong = true,
        .cluster = 2,
-       .lines = 2,
-       .a_across = true,
-       .b_across = true},
+       .blocks = 4},
+      {.rows = 150, .columns = 90, .depth = 330, .parts = 2, .cluster = 2, .blocks = 4},
+      {.rows = 150, .columns = 300, .depth = 90, .tile_columns = 256, .cluster = 2, .a_across = true, .b_across = true},
       {.rows = 300, .columns = 50, .depth = 72, .ends = {0, 70, 70, 75, 203, 290}},
       {.rows = 300, .columns = 72, .depth = 72, .ends = {65, 65, 300}, .parts = 2, .cluster = 2, .share_b = false},
       {.rows = 200,

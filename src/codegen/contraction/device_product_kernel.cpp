@@ -76,8 +76,8 @@ class DevicePrinter {
                      c_.rows, c_.columns, c_.depth, c_.batches));
     line(fmt::format("static constexpr int tile_rows = {}, tile_columns = {}, consumers = {}, stages = {};",
                      tiling_.tile_rows, tiling_.tile_columns, tiling_.consumers, tiling_.stages));
-    line(fmt::format("static constexpr int cluster = {}, splits = {}, raster = {}, lines = 1, result_bytes = {};",
-                     tiling_.cluster, tiling_.splits, tiling_.raster, size_of(output_.dtype)));
+    line(fmt::format("static constexpr int cluster = {}, splits = {}, raster = {}, result_bytes = {};", tiling_.cluster,
+                     tiling_.splits, tiling_.raster, size_of(output_.dtype)));
     line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, words = {};",
                      tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), words()));
     close(true);

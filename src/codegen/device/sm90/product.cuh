@@ -11,9 +11,8 @@
 //   int units                   products of a batch; 1 where there are groups
 //   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
-//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256
-//   int consumers, stages       warpgroups that multiply; places of the ring
-//   int lines                   64 k each of a place: two read 256 bytes of a row at about the same time
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -24,13 +23,12 @@
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
 // Functors F (values; what one needs of memory it holds as pointers):
-//   multiply(d, a, b, keep)                     the instruction: m64, n of tile_columns, k16
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
-//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. What
-//   it
-//                                               makes of places outside is not stored, but it is asked
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 
 #include "sm90/ptx.cuh"
@@ -41,14 +39,14 @@ template <typename P>
 struct ProductLayout {
   static constexpr int own_rows = P::ping_pong ? P::tile_rows : P::tile_rows / P::consumers;  // of a consumer
   static constexpr int blocks = own_rows / 64;
-  static constexpr int sums = P::tile_columns / 2;  // of a thread and a block
+  static constexpr int sums = P::parts * P::tile_columns / 2;  // of a thread and a block, part by part
   static constexpr bool share_a = P::cluster > 1 && !P::share_b, share_b = P::cluster > 1 && P::share_b;
   static constexpr int a_box = P::a_across ? 64 : P::tile_rows / (share_a ? P::cluster : 1);
   static constexpr int b_box = P::b_across ? 64 : P::tile_columns / (share_b ? P::cluster : 1);
   static constexpr int a_lines = P::tile_rows / 64, b_lines = (P::tile_columns + 63) / 64;  // of 128 bytes, across
   static constexpr int a_bytes = P::tile_rows * 128;
   static constexpr int b_bytes = P::b_across ? b_lines * 8192 : P::tile_columns * 128;  // of a part
-  static constexpr int line_bytes = a_bytes + P::parts * b_bytes, stage_bytes = P::lines * line_bytes;
+  static constexpr int stage_bytes = a_bytes + P::parts * b_bytes;
   static constexpr int exchange_at = P::stages * stage_bytes;  // of a warp, 16 rows of 128 bytes
   static constexpr int barriers_at = exchange_at + P::consumers * 4 * 2048;
   static constexpr int last_at = barriers_at + 16 * P::stages;  // of a consumer: whether it adds the parts
@@ -56,7 +54,7 @@ struct ProductLayout {
   static constexpr int bytes = table_at + (P::groups > 0 ? 8 * (P::groups + 1) : 0);
   static constexpr int threads = 128 * (P::consumers + 1);
   static constexpr int maps = 1 + P::parts, maps_bytes = 128 * maps;  // of a block
-  static constexpr int steps = (P::depth + 64 * P::lines - 1) / (64 * P::lines);
+  static constexpr int steps = (P::depth + 63) / 64;
   static constexpr int pair_rows = P::tile_rows * (share_b ? P::cluster : 1);  // of a cluster
   static constexpr int pair_columns = P::tile_columns * (share_a ? P::cluster : 1);
   static constexpr int across = (P::columns + pair_columns - 1) / pair_columns;
@@ -64,7 +62,8 @@ struct ProductLayout {
   static constexpr int partial_floats = P::tile_rows * P::tile_columns * P::parts;  // of a tile and a part of k
   static constexpr int tiles = across * down * P::units * P::cluster;               // where there are no groups
 
-  static_assert(own_rows % 64 == 0 && P::tile_columns % 8 == 0 && P::tile_columns <= 256 && P::consumers <= 3);
+  static_assert(own_rows % 64 == 0 && P::tile_columns % 8 == 0 && sums <= 128 && P::consumers <= 3);
+  static_assert(P::parts == 1 || !P::b_across || P::tile_columns % 64 == 0);  // parts lie behind each other
   static_assert((!P::ping_pong || P::consumers == 2) && maps <= 4);
   static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
   static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
@@ -182,29 +181,31 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
       // Of what is shared each block brings its part to both.
       constexpr int a_pieces = (P::a_across ? L::a_lines : 1) / (L::share_a && P::a_across ? P::cluster : 1);
       constexpr int b_pieces = (P::b_across ? L::b_lines : 1) / (L::share_b && P::b_across ? P::cluster : 1);
+      const u32 a = base + ring.stage * L::stage_bytes;
+      const int k = step * 64;
 #pragma unroll
-      for (int line = 0; line < P::lines; ++line) {
-        const u32 a = base + ring.stage * L::stage_bytes + line * L::line_bytes;
-        const int k = (step * P::lines + line) * 64;
+      for (int i = 0; i < a_pieces; ++i) {
+        const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
+        f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
+                                                P::a_across ? k : walk.row + at);
+      }
 #pragma unroll
-        for (int i = 0; i < a_pieces; ++i) {
-          const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
-          f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
-                                                  P::a_across ? k : walk.row + at);
-        }
+      for (int part = 0; part < P::parts; ++part) {
 #pragma unroll
-        for (int part = 0; part < P::parts; ++part) {
-#pragma unroll
-          for (int i = 0; i < b_pieces; ++i) {
-            const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
-            f.template load_b<L::share_b ? all : 0>(
-                a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
-                P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
-          }
+        for (int i = 0; i < b_pieces; ++i) {
+          const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
+          f.template load_b<L::share_b ? all : 0>(
+              a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
+              P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
         }
       }
       ring.step();
     }
+  }
+  // The block stays until all that the other one says to its barriers has arrived there.
+  for (int i = 0; P::cluster > 1 && i < P::stages; ++i) {
+    barrier_wait(barriers.out(ring.stage), ring.parity ^ 1);
+    ring.step();
   }
 }
 
@@ -235,7 +236,7 @@ class ProductConsumer {
         ring.skip(walk.end - walk.begin);
         continue;
       }
-      float sums[L::blocks][P::parts][L::sums];
+      float sums[L::blocks][L::sums];
       multiply(sums);
       if (P::splits > 1 && !add_parts(sums)) continue;
 #pragma unroll
@@ -257,7 +258,7 @@ class ProductConsumer {
     }
   }
 
-  PL_DEVICE void multiply(float (&sums)[L::blocks][P::parts][L::sums]) {
+  PL_DEVICE void multiply(float (&sums)[L::blocks][L::sums]) {
     constexpr u64 a_form = P::a_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
     constexpr u64 b_form = P::b_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
     constexpr int a_step = P::a_across ? 128 : 2, b_step = P::b_across ? 128 : 2;  // of 16 bytes, for 16 k
@@ -272,15 +273,10 @@ class ProductConsumer {
       const u64 b = b_form + wgmma_address(at + L::a_bytes);
       wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < 4 * P::lines; ++k) {
-        const int offset = k / 4 * (L::line_bytes / 16);
+      for (int k = 0; k < 4; ++k) {
 #pragma unroll
-        for (int block = 0; block < L::blocks; ++block) {
-#pragma unroll
-          for (int part = 0; part < P::parts; ++part)
-            f.multiply(sums[block][part], a + offset + block * 512 + k % 4 * a_step,
-                       b + offset + part * (L::b_bytes / 16) + k % 4 * b_step, k != 0 || step != walk.begin);
-        }
+        for (int block = 0; block < L::blocks; ++block)
+          f.multiply(sums[block], a + block * 512 + k * a_step, b + k * b_step, k != 0 || step != walk.begin);
       }
       wgmma_commit();
       wgmma_wait<1>();
@@ -294,31 +290,25 @@ class ProductConsumer {
     leave(before, true);
   }
 
-  PL_DEVICE void hold(float (&sums)[L::blocks][P::parts][L::sums]) {
+  PL_DEVICE void hold(float (&sums)[L::blocks][L::sums]) {
 #pragma unroll
-    for (int block = 0; block < L::blocks; ++block) {
-#pragma unroll
-      for (int part = 0; part < P::parts; ++part) wgmma_hold(sums[block][part]);
-    }
+    for (int block = 0; block < L::blocks; ++block) wgmma_hold(sums[block]);
   }
 
   /// Keeps this part of k; true where it was the last, with the sums of all, added in their order.
-  PL_DEVICE bool add_parts(float (&sums)[L::blocks][P::parts][L::sums]) {
+  PL_DEVICE bool add_parts(float (&sums)[L::blocks][L::sums]) {
     constexpr int shares = P::ping_pong ? 1 : P::consumers, floats = L::partial_floats / shares;
     const int share = P::ping_pong ? 0 : group;
     float* const all = partial + ((long long)walk.tile * P::splits * shares + share) * floats + thread * 4;
-    const auto at = [&](int split, int block, int part, int i) {
-      return (float4*)(all + (long long)split * shares * floats + ((block * P::parts + part) * L::sums + i) * 128);
+    const auto at = [&](int split, int block, int i) {
+      return (float4*)(all + (long long)split * shares * floats + (block * L::sums + i) * 128);
     };
 #pragma unroll
     for (int block = 0; block < L::blocks; ++block) {
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) {
-#pragma unroll
-        for (int i = 0; i < L::sums; i += 4) {
-          const float* const x = sums[block][part] + i;
-          *at(walk.split, block, part, i) = make_float4(x[0], x[1], x[2], x[3]);
-        }
+      for (int i = 0; i < L::sums; i += 4) {
+        const float* const x = sums[block] + i;
+        *at(walk.split, block, i) = make_float4(x[0], x[1], x[2], x[3]);
       }
     }
     u32* const counter = arrived + walk.tile * shares + share;
@@ -335,18 +325,15 @@ class ProductConsumer {
 #pragma unroll
     for (int block = 0; block < L::blocks; ++block) {
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) {
+      for (int i = 0; i < L::sums; i += 4) {
+        float4 sum = __ldcg(at(0, block, i));
 #pragma unroll
-        for (int i = 0; i < L::sums; i += 4) {
-          float4 sum = __ldcg(at(0, block, part, i));
-#pragma unroll
-          for (int split = 1; split < P::splits; ++split) {
-            const float4 next = __ldcg(at(split, block, part, i));
-            sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
-          }
-          float* const x = sums[block][part] + i;
-          x[0] = sum.x, x[1] = sum.y, x[2] = sum.z, x[3] = sum.w;
+        for (int split = 1; split < P::splits; ++split) {
+          const float4 next = __ldcg(at(split, block, i));
+          sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
         }
+        float* const x = sums[block] + i;
+        x[0] = sum.x, x[1] = sum.y, x[2] = sum.z, x[3] = sum.w;
       }
     }
     return true;
@@ -359,7 +346,7 @@ class ProductConsumer {
   }
 
   /// Results of a block of 64 rows from `down` on go through shared memory, 16 rows of 128 bytes at a time.
-  PL_DEVICE void store(const float (&sums)[P::parts][L::sums], int down) {
+  PL_DEVICE void store(const float (&sums)[L::sums], int down) {
     constexpr int width = 128 / P::result_bytes, words = P::result_bytes / 2, of_unit = 16 / P::result_bytes;
     const int first = walk.row + down + thread / 32 * 16;
     if (first >= walk.row_end) return;
@@ -376,7 +363,8 @@ class ProductConsumer {
 #pragma unroll
           for (int part = 0; part < P::parts; ++part) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) pair[part][e] = sums[part][(from / 8 + j) * 4 + h * 2 + e];
+            for (int e = 0; e < 2; ++e)
+              pair[part][e] = sums[part * (P::tile_columns / 2) + (from / 8 + j) * 4 + h * 2 + e];
           }
           const int row = min(first + lane / 4 + h * 8, walk.row_end - 1);
           const int column = min(walk.column + from + j * 8 + lane % 4 * 2, (P::columns - 1) & ~1);
@@ -429,10 +417,10 @@ class ProductConsumer {
 
 /// The registers that a thread of a consumer may have, and one of the producer's warpgroup.
 PL_DEVICE constexpr int product_consumer_registers(int consumers) {
-  return consumers == 3 ? 160 : 232;
+  return consumers == 3 ? 160 : 240;
 }
 PL_DEVICE constexpr int product_producer_registers(int consumers) {
-  return consumers == 3 ? 32 : 40;
+  return consumers == 3 ? 32 : 24;
 }
 
 /// All of a kernel of ProductLayout<P>::threads threads a block, at most one block a multiprocessor, in clusters of
@@ -475,7 +463,7 @@ PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* par
     if constexpr (P::groups > 0) product_table<P>(f, table);
   }
   __syncthreads();
-  // Barriers of the other block are there before they are written to, and stay until nobody does.
+  // Barriers of the other block are there before they are written to.
   if (P::cluster > 1) cluster_sync();
   if (group == 0) {
     if (P::consumers > 1) registers_decrease<product_producer_registers(P::consumers)>();
@@ -485,5 +473,4 @@ PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* par
     ProductConsumer<P, F> consumer(f, base, own, table, partial, arrived, group - 1);
     consumer.run();
   }
-  if (P::cluster > 1) cluster_sync();
 }
