@@ -129,11 +129,11 @@ def clocks(s: Shape, t: Tiling) -> float:
     wide = t.tile_columns * s.parts
     read = t.tile_rows / 64 * (64 + wide) * 128  # by the tensor core, of a line
     tensor = max(t.tile_rows * wide / 32, (read + t.tile_rows * 128 + wide * 128) / 128, 240)
-    level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 42
+    level2 = (t.tile_rows / a_share + wide / b_share) * 128 / 54
     steps = up(s.k, 64) / t.splits
-    epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 7000 if t.splits > 1 else 0)
+    epilogue = 600 + t.tile_rows * wide / (64 if t.ping_pong else 8) + (t.tile_rows * wide * t.splits / 12 + 10000 if t.splits > 1 else 0)
     rounds = up(layout(s, t)["pairs"] * t.splits, MULTIPROCESSORS // t.cluster)
-    own = rounds * (steps * max(tensor, level2) * (1.08 if t.cluster == 1 else 1.1) + epilogue) + 4000
+    own = rounds * (steps * max(tensor, level2) * (1.06 if t.cluster == 1 else 1.1) + epilogue) + 4000
     weights = s.n * s.k * s.parts * max(1, s.groups) * s.units * 2
     once = up(layout(s, t)["down"], t.raster) if weights > 25e6 and s.groups == 0 else 1
     memory = (weights * min(once, 4) + (s.m * s.k + s.m * s.n) * 2 * s.units) / 4.2e12 * 1.7e9

@@ -109,10 +109,10 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
   // A step of 64 k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2 cache.
   const double shared = rows + columns + rows / 64 * (64 + columns), least = 240;
-  const double level2 = (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 42;
-  const double step = std::max({tile / 32, shared, level2, least}) * (t.cluster == 1 ? 1.08 : 1.1);
+  const double level2 = (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 54;
+  const double step = std::max({tile / 32, shared, level2, least}) * (t.cluster == 1 ? 1.06 : 1.1);
   const double steps = static_cast<double>(steps_of(product)) / t.splits;
-  const double parts = t.splits > 1 ? tile * t.splits / 12 + 7000 : 0;
+  const double parts = t.splits > 1 ? tile * t.splits / 12 + 10000 : 0;
   const double stores = tile / (t.ping_pong ? 64 : 8) + parts + 600;
   const auto rounds = static_cast<double>(up(layout.clusters * t.splits, device.sms / t.cluster));
   const double computed = rounds * (steps * step + stores) + 4000;

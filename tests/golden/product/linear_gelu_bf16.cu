@@ -1,5 +1,5 @@
-// genome: direct=4 min_blocks=1 multicast=1 pingpong=0 raster=4 split=1 stages=4 swap_operands=0 tile_k=64 tile_m=128 tile_n=256
-// launch: grid 132x1x1 block 384x1x1 cluster 2x1x1 shared 214096
+// genome: direct=4 min_blocks=1 multicast=0 pingpong=0 raster=4 split=1 stages=4 swap_operands=0 tile_k=64 tile_m=128 tile_n=256
+// launch: grid 132x1x1 block 384x1x1 cluster 1x1x1 shared 214096
 // arguments: input0 input1 input2 output0 scratch0
 // ---- tests/golden/shared/place_prelude.cu ----
 // Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
@@ -14,9 +14,8 @@
 //   int units                   products of a batch; 1 where there are groups
 //   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
-//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256
-//   int consumers, stages       warpgroups that multiply; places of the ring
-//   int lines                   64 k each of a place: two read 256 bytes of a row at about the same time
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -27,13 +26,12 @@
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
 // Functors F (values; what one needs of memory it holds as pointers):
-//   multiply(d, a, b, keep)                     the instruction: m64, n of tile_columns, k16
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
-//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. What
-//   it
-//                                               makes of places outside is not stored, but it is asked
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
@@ -52,7 +50,7 @@ PL_WGMMA_BOTH(pl_multiply, 256, "bf16", 0, 0)
 struct Policy {
   static constexpr int rows = 2048, columns = 4096, depth = 1024, units = 1, groups = 0, parts = 1;
   static constexpr int tile_rows = 128, tile_columns = 256, consumers = 2, stages = 4;
-  static constexpr int cluster = 2, splits = 1, raster = 4, lines = 1, result_bytes = 2;
+  static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
   static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, words = true;
 };
 struct Functors {
