@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -162,7 +162,7 @@ class Guesses {
     if (boxes == 0) out_ = in_turn(out_, own);
   }
 
-  /// Of the device file: the best, of each tile at most two.
+  /// Of the device file: the best, of each tile with pairs of blocks and without.
   void by_file() {
     Ranked found;
     for (const Tile& tile : file_tiles) {
@@ -182,10 +182,10 @@ class Guesses {
     }
     sort(found);
     constexpr std::size_t most = 8;
-    constexpr int of_a_tile = 2;
-    std::map<std::array<std::int64_t, 3>, int> taken;
+    std::set<std::array<std::int64_t, 4>> taken;
     for (auto& [clocks, genome] : found) {
-      if (out_.size() < most && taken[{genome["tile_m"], genome["tile_n"], genome["pingpong"]}]++ < of_a_tile)
+      const std::int64_t pairs = genome["multicast"] != 0 ? 1 : 0;
+      if (out_.size() < most && taken.insert({genome["tile_m"], genome["tile_n"], genome["pingpong"], pairs}).second)
         out_.push_back(std::move(genome));
     }
   }
