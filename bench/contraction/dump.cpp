@@ -134,7 +134,10 @@ int main(int argc, char** argv) {
       }
       json launches = json::array({launch(*emitted)});
       for (const Emitted& next : emitted->after) launches.push_back(launch(next));
-      variants.push_back({{"genome", text(genome)}, {"launches", launches}, {"scratch_bytes", emitted->scratch_bytes}});
+      variants.push_back({{"genome", text(genome)},
+                          {"launches", launches},
+                          {"scratch_bytes", emitted->scratch_bytes},
+                          {"zeroed", emitted->zeroed}});
     }
     out.push_back({{"name", sample.name},
                    {"python", sample.python},

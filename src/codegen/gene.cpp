@@ -269,7 +269,7 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
     {"direct",
      tensor,
      "factors are read where they lie, not packed before: fp32 is split on its way; 2: by tensor maps; 3: the first "
-     "one, of fp32, by tensor maps, and split in registers",
+     "one, of fp32, by tensor maps, and split in registers; 4: by the device file of products",
      {{less_traffic, +1, 0.7}, {less_coordination, -1, 0.3}}},
     {"swap_operands",
      tensor,
@@ -293,6 +293,10 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      split,
      "layers of a recurrent network that run at once, each a step behind the one below",
      {{more_blocks, +1, 0.9}, {less_coordination, -1, 0.3}, {fewer_registers, -1, 0.5}}},
+    {"multicast",
+     split,
+     "two blocks of a cluster bring tiles of a factor for both; 1: of the second one; 2: of the first",
+     {{less_traffic, 0, 0.5}, {less_coordination, -1, 0.2}}},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < all.size(); ++i) {

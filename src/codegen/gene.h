@@ -96,7 +96,7 @@ struct GeneInfo {
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 52> gene_names{"exchange",
+inline constexpr std::array<std::string_view, 53> gene_names{"exchange",
                                                              "threads",
                                                              "vector",
                                                              "unroll",
@@ -147,7 +147,8 @@ inline constexpr std::array<std::string_view, 52> gene_names{"exchange",
                                                              "stationary",
                                                              "weave",
                                                              "overlap",
-                                                             "wavefront"};
+                                                             "wavefront",
+                                                             "multicast"};
 
 std::span<const GeneInfo> gene_catalogue();
 /// Null for a name that no schedule has: another coder's gene.

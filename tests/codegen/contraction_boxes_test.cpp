@@ -14,6 +14,7 @@
 #include "codegen/compiled.h"
 #include "codegen/contraction/boxes.h"
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/genome_plan.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_executor.h"
@@ -288,7 +289,8 @@ TEST_CASE("every first guess of a channels-last convolution is legal and emitted
     REQUIRE(product);
     const auto seeds = contraction_seeds(*product, device);
     REQUIRE(seeds.size() > 4);
-    CHECK(seeds.front().at("direct") == by_maps);
+    // One of a single tap may be a product of two matrices.
+    CHECK((seeds.front().at("direct") == by_maps || seeds.front().at("direct") == by_file));
     for (const Genome& genome : seeds) {
       CAPTURE(text(genome));
       CHECK(contraction_illegal(*product, device, genome).empty());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
 
@@ -71,6 +72,15 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
       // Of fp32 that is split on its way the same follows with packed factors, should rows have to be scaled. The
       // second is packed before where those who multiply split the first one.
       const std::int64_t direct = value_of(genome, "direct", 0);
+      if (direct == contraction::by_file) {  // one launch, with maps, and with parts and their counters
+        CHECK(emitted->after.empty());
+        CHECK(emitted->scratch_bytes.size() == (joined ? 3 : 1));
+        CHECK(emitted->zeroed.size() == (joined ? 1 : 0));
+        CHECK(parameters(emitted->source) == emitted->args.size());
+        CHECK(emitted->shared <= h200().shared_bytes);
+        CHECK(emitted->grid[0] % emitted->cluster[0] == 0);
+        continue;
+      }
       const bool splits = !narrow && direct != 0;
       const std::size_t before = direct == 3 ? 1 : 0;
       const std::size_t packed = splits ? 2 : packed_operands(sample.kernel, genome), ways = splits ? 2 : 1;

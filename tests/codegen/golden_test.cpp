@@ -206,6 +206,7 @@ std::vector<Golden> golden_sources() {
   products("attention", samples::attention_samples(false), 2);
   products("attention", samples::half_attention_samples(false), 2);
   const DType half = DType::bf16;
+  out.add("product", "linear_gelu", samples::linear_sample(2048, 4096, 1024, half).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
   const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};
   out.add("decode_attention", "grouped", samples::attention_sample(one_token).kernel, h200());

@@ -3,17 +3,17 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "codegen/attention/cuda_half_attention.h"
 #include "codegen/attention/half.h"
 #include "codegen/attention/half_kernel.h"
-#include "codegen/attention_machine.h"
 #include "codegen/attention_samples.h"
 #include "codegen/compiled.h"
 #include "codegen/device/device_files.h"
 #include "codegen/emit/expression.h"
+#include "codegen/half_numbers.h"
+#include "codegen/sm90_machine.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -23,37 +23,12 @@ using attention::HalfTiling;
 using samples::attention_sample;
 using samples::Heads;
 
-float of_bits(std::uint16_t x, DType dtype) {
-  if (dtype == DType::bf16) {
-    const std::uint32_t wide = std::uint32_t{x} << 16;
-    float out;
-    std::memcpy(&out, &wide, 4);
-    return out;
-  }
-  const int exponent = x >> 10 & 31, fraction = x & 1023;
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                                   : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-  return (x >> 15) != 0 ? -size : size;
-}
-
 /// Numbers of moderate size, as bits.
 std::vector<std::uint16_t> half_numbers(std::size_t count, DType dtype, int seed) {
   std::vector<std::uint16_t> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double x = 1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed);
-    if (dtype == DType::bf16) {
-      const auto narrow = static_cast<float>(x);
-      std::uint32_t bits;
-      std::memcpy(&bits, &narrow, 4);
-      out.push_back(static_cast<std::uint16_t>(bits >> 16));
-    } else {
-      const int step = static_cast<int>(std::lround(std::abs(x) * 512));
-      int exponent = 0;
-      while (step >> (exponent + 1) != 0) ++exponent;
-      const int bits = step == 0 ? 0 : (exponent + 6) << 10 | ((step << 10 >> exponent) & 1023);
-      out.push_back(static_cast<std::uint16_t>((x < 0 ? 1 << 15 : 0) | bits));
-    }
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(
+        to_bits(1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed), dtype));
   return out;
 }
 
@@ -164,9 +139,8 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
        {3, 16, 2, false, true, 1}},
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
-  const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", attention_ptx}, {"sm90/wgmma.cuh", attention_wgmma}}};
-  std::string source =
-      std::string(attention_language) + std::string(printing::prelude(false)) + device_text(files, instead);
+  const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
+  std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) + device_text(files, instead);
   std::vector<samples::ContractionSample> kernels;
   std::vector<attention::HalfKernel> printed;
   for (std::size_t i = 0; i < cases.size(); ++i) {

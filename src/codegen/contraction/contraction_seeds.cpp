@@ -4,9 +4,11 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/genome_plan.h"
 
 namespace planish::codegen {
@@ -37,6 +39,12 @@ const Tiles plain_tiles{{128, 256, 64, 4},      {192, 192, 64, 4},    {128, 192,
                         {64, 256, 64, 5},       {64, 128, 64, 8},     {64, 64, 64, 8},        {64, 32, 64, 8},
                         {64, 16, 64, 8},        {64, 128, 64, 4, 2},  {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1},
                         {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
+/// Of the device file, as many stages as fit.
+const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224, 64, 8},       {128, 192, 64, 8},
+                       {128, 160, 64, 8},      {128, 128, 64, 8},     {128, 64, 64, 8},        {192, 160, 64, 8},
+                       {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
+                       {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
+                       {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
 /// Where rows slide, stages are as many as fit.
 const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},      {64, 256, 64, 8},
                           {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
@@ -132,6 +140,8 @@ class Guesses {
 
   void of_16_bits() {
     const auto ways = choices_of("direct");
+    const bool file = std::ranges::find(ways, contraction::by_file) != ways.end();
+    if (file) by_file();
     if (std::ranges::find(ways, contraction::by_maps) != ways.end()) {
       Tiles tiles = plain_tiles;
       // Columns that fill no such tiles: 320 are two of 160.
@@ -140,8 +150,9 @@ class Guesses {
         if (width % 64 != 0) tiles.insert(tiles.end(), {{128, width, 64, 6}, {64, width, 64, 6, 1, 1}});
         break;
       }
-      take(tiles, 1, 8, contraction::by_maps);
+      take(tiles, 1, file ? 3 : 8, contraction::by_maps);
     }
+    if (file) return;
     const std::size_t boxes = out_.size();
     if (product_.sliding) return take(plain_tiles, 1, boxes > 0 ? 4 : 12);
     if (reads_) take(plain_tiles, 1, boxes > 0 ? 2 : 6, 1);
@@ -149,6 +160,34 @@ class Guesses {
     take(plain_tiles, 1, reads_ ? own - boxes : 12);
     // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
     if (boxes == 0) out_ = in_turn(out_, own);
+  }
+
+  /// Of the device file: the best, of each tile with pairs of blocks and without.
+  void by_file() {
+    Ranked found;
+    for (const Tile& tile : file_tiles) {
+      for (const std::int64_t multicast : choices_of("multicast")) {
+        for (const std::int64_t split : choices_of("split")) {
+          for (const std::int64_t raster : {4, 8, 16}) {
+            Genome genome = genome_of(tile, split, 1, contraction::by_file);
+            genome["multicast"] = multicast;
+            genome["raster"] = raster;
+            while (genome["stages"] > 3 && !contraction_illegal(product_, device_, genome).empty()) --genome["stages"];
+            if (!contraction_illegal(product_, device_, genome).empty()) continue;
+            const auto tiling = contraction::device_tiling_of(genome);
+            found.emplace_back(contraction::device_product_clocks(product_, tiling, device_), std::move(genome));
+          }
+        }
+      }
+    }
+    sort(found);
+    constexpr std::size_t most = 8;
+    std::set<std::array<std::int64_t, 4>> taken;
+    for (auto& [clocks, genome] : found) {
+      const std::int64_t pairs = genome["multicast"] != 0 ? 1 : 0;
+      if (out_.size() < most && taken.insert({genome["tile_m"], genome["tile_n"], genome["pingpong"], pairs}).second)
+        out_.push_back(std::move(genome));
+    }
   }
 
   /// Packed strips and ones that are read where they lie, in turn: which of them is faster differs from device to
@@ -225,6 +264,19 @@ class Guesses {
     found.emplace_back(cost, std::move(genome));
   }
 
+  Genome genome_of(const Tile& tile, std::int64_t split, std::int64_t passes, std::int64_t direct) const {
+    Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
+                  {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
+    if (fp32_) genome["promote"] = 64;
+    if (rounds_) genome["passes"] = passes;
+    if (reads_) genome["direct"] = direct;
+    if (approximates_) genome["fast"] = 1;
+    if (!kept_.empty()) genome["stationary"] = 0;
+    if (product_.swapped) genome["swap_operands"] = 0;
+    if (find_gene(genes_, "multicast") != nullptr) genome["multicast"] = 0;
+    return genome;
+  }
+
   Ranked ranked(const Tiles& choices, std::int64_t passes, std::int64_t direct) const {
     Ranked found;
     for (Tile tile : choices) {
@@ -234,14 +286,7 @@ class Guesses {
         if (!product_.problem.has_runs()) tile.n = std::min(tile.n, (product_.problem.n + least - 1) / least * least);
       }
       for (const std::int64_t split : genes_.back().choices) {
-        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
-                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
-        if (fp32_) genome["promote"] = 64;
-        if (rounds_) genome["passes"] = passes;
-        if (reads_) genome["direct"] = direct;
-        if (approximates_) genome["fast"] = 1;
-        if (!kept_.empty()) genome["stationary"] = 0;
-        if (product_.swapped) genome["swap_operands"] = 0;
+        Genome genome = genome_of(tile, split, passes, direct);
         add(found, genome, tile, passes);
         if (swaps(direct)) {
           genome["swap_operands"] = 1;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/folded_epilogue.h"
 #include "codegen/contraction/genome_plan.h"
@@ -74,6 +75,7 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
     if (!product.direct_a && !product.direct_b) return ways;
     ways.push_back(1);
     if (contraction::has_boxes(product) || product.boxed) ways.push_back(contraction::by_maps);
+    if (contraction::device_product_lacks(product).empty()) ways.push_back(contraction::by_file);
     return ways;
   }
   if (product.direct_a && product.direct_b) ways.push_back(1);
@@ -99,9 +101,11 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   const Problem& problem = product.problem;
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
   const bool rounds = fp32 && may_round(product.kernel);
-  const bool wide = !fp32 || rounds;
+  const bool wide = !fp32 || rounds, file = contraction::device_product_lacks(product).empty();
   std::vector<Gene> genes;
-  genes.push_back({"tile_m", wide ? std::vector<std::int64_t>{64, 128, 192} : std::vector<std::int64_t>{64, 128}});
+  genes.push_back({"tile_m", {64, 128}});
+  if (wide) genes.back().choices.push_back(192);
+  if (file) genes.back().choices.push_back(256);
   genes.push_back({"tile_n", contraction::tile_widths(problem, wide)});
   genes.push_back({"tile_k", {32, 64, 128}});
   genes.push_back({"stages", {2, 3, 4, 5, 6, 7, 8}});
@@ -134,11 +138,35 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
     if (!product.pool && !product.spread && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms)
       parts.push_back(count);
   }
+  if (file) genes.push_back({"multicast", {0, 1, 2}});
   genes.push_back({"split", parts});
   return genes;
 }
 
+namespace {
+
+/// Of what the device file computes: genes of the others stay what they are when nothing was chosen.
+std::string illegal_by_file(const Product& product, const Device& device, const Genome& genome) {
+  if (auto why = contraction::device_product_lacks(product); !why.empty()) return why;
+  if (gene(genome, "tile_k", 64) != 64) return "steps of the device file have 64 k";
+  if (gene(genome, "min_blocks", 1) != 1) return "a multiprocessor has one block of the device file";
+  if (gene(genome, "pingpong", 0) > 1) return "two consumers of the device file take turns";
+  if (gene(genome, "swap_operands", 0) != 0) return "results of the device file lie along columns";
+  for (const GeneName foreign : {GeneName("stationary"), GeneName("hints"), GeneName("weave"), GeneName("overlap")}) {
+    if (gene(genome, foreign, 0) != 0) return "the device file knows nothing of " + std::string(foreign.text);
+  }
+  const auto tiling = contraction::device_tiling_of(genome);
+  if (auto why = contraction::device_tiling_lacks(product, tiling, device); !why.empty()) return why;
+  if (tiling.tile_rows > 64 && product.problem.m <= tiling.tile_rows / 2) return "tile_m is twice what there is";
+  if (tiling.tile_columns > 16 && product.problem.n <= tiling.tile_columns / 2) return "tile_n is twice what there is";
+  return {};
+}
+
+}  // namespace
+
 std::string contraction_illegal(const Product& product, const Device& device, const Genome& genome) {
+  if (gene(genome, "direct", 0) == contraction::by_file) return illegal_by_file(product, device, genome);
+  if (gene(genome, "multicast", 0) != 0 || gene(genome, "tile_m", 64) > 192) return "the device file alone does that";
   if (is_elsewhere(product, genome)) return contraction_illegal(way_of(product, genome), device, as_swapped(genome));
   const Problem& problem = product.problem;
   const TilePlan plan = plan_of(product, genome, device);
@@ -496,6 +524,8 @@ class ContractionLaunches {
 
 Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
   if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
+  if (gene(genome, "direct", 0) == contraction::by_file)
+    return contraction::emit_device_product(product, contraction::device_tiling_of(genome), device);
   if (is_elsewhere(product, genome)) return emit_contraction(way_of(product, genome), device, as_swapped(genome));
   return ContractionLaunches(product, device, genome).emit();
 }

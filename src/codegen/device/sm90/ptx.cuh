@@ -190,6 +190,54 @@ PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1,
       : "memory");
 }
 
+// ---- clusters ----
+
+/// All threads of a cluster's blocks meet. It shows initialised barriers (see barrier_init_fence()), not what else was
+/// written.
+PL_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;" ::: "memory");
+}
+/// Arrives at the barrier that lies there in the cluster's block `rank`. It releases nothing that this thread wrote: a
+/// fence of a cluster's scope is one of the whole GPU, and takes as long as a step of a product.
+PL_DEVICE void barrier_arrive(u32 barrier, int rank) {
+  asm volatile(
+      "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 "
+      "_, "
+      "[there];}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+/// As tensor_load(), to the same place of every block of the cluster that the mask names, and to its barrier there.
+PL_DEVICE void tensor_share(u32 to, const void* map, u32 barrier, u16 blocks, int x0, int x1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "h"(blocks)
+      : "memory");
+}
+PL_DEVICE void tensor_share(u32 to, const void* map, u32 barrier, u16 blocks, int x0, int x1, int x2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "h"(blocks)
+      : "memory");
+}
+PL_DEVICE void tensor_share(u32 to, const void* map, u32 barrier, u16 blocks, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "h"(blocks)
+      : "memory");
+}
+PL_DEVICE void tensor_share(u32 to, const void* map, u32 barrier, u16 blocks, int x0, int x1, int x2, int x3, int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "h"(blocks)
+      : "memory");
+}
+
 // ---- decode attention ----
 
 /// `bytes` of 16 from global to shared memory, zeros for the rest: 16, or 0 where nothing may be read. Both places are

@@ -34,8 +34,9 @@ PL_DEVICE void wgmma_hold(float (&d)[n]) {
 PL_DEVICE constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
 }
+/// Of an address whose upper bits say which block of a cluster it is of: these would be other fields.
 PL_DEVICE u64 wgmma_address(u32 shared) {
-  return (u64)(shared >> 4);
+  return (u64)((shared & 0x3ffff) >> 4);
 }
 
 // ---- registers of one instruction: of d, then those behind them ----
@@ -142,9 +143,9 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 #define PL_WGMMA_TEXT(n, type, places, predicate, operands) \
   "{.reg .pred p; setp.ne.b32 p, " predicate ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type \
   " {" places "}, " operands "}"
-#define PL_WGMMA_SHARED_(name, n, type, across, places, p0, p1, p2, p3, p4, p5) \
+#define PL_WGMMA_SHARED_(name, n, type, a_across, across, places, p0, p1, p2, p3, p4, p5) \
   PL_DEVICE void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
-    asm volatile(PL_WGMMA_TEXT(n, type, places, p2, p0 ", " p1 ", p, 1, 1, 0, " #across ";") \
+    asm volatile(PL_WGMMA_TEXT(n, type, places, p2, p0 ", " p1 ", p, 1, 1, " #a_across ", " #across ";") \
                  : PL_SUMS_##n : "l"(a), "l"(b), "r"(keep)); \
   }
 #define PL_WGMMA_REGISTERS_(name, n, type, across, places, p0, p1, p2, p3, p4, p5) \
@@ -156,8 +157,10 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 
 /// d = a · b, added to d where `keep` is not 0, as `void name(float (&d)[n / 2], u64 a, u64 b, int keep)`: a is 64 rows
 /// along k. `type` is "f16" or "bf16"; `across` is 1 where memory runs along the rows of b, 0 where it runs along k.
-#define PL_WGMMA_SHARED(name, n, type, across) \
-  PL_WGMMA_EXPAND(PL_WGMMA_SHARED_, name, n, type, across, PL_PLACES_##n, PL_BEHIND_##n)
+#define PL_WGMMA_SHARED(name, n, type, across) PL_WGMMA_BOTH(name, n, type, 0, across)
+/// The same where memory may run along the rows of a.
+#define PL_WGMMA_BOTH(name, n, type, a_across, across) \
+  PL_WGMMA_EXPAND(PL_WGMMA_SHARED_, name, n, type, a_across, across, PL_PLACES_##n, PL_BEHIND_##n)
 /// The same with a in four registers a thread, two numbers each.
 #define PL_WGMMA_REGISTERS(name, n, type, across) \
   PL_WGMMA_EXPAND(PL_WGMMA_REGISTERS_, name, n, type, across, PL_PLACES_##n, PL_BEHIND_##n)

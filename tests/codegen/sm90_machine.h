@@ -1,12 +1,13 @@
 #pragma once
 
-/// What `sm90/attention.cuh` runs on where there is no GPU: the two files of instructions once more, as C++. Threads of
-/// a block are fibers that take turns where they wait, so that a wait that never ends is found; copies and products are
-/// done late, when somebody waits, so that a place that is handed back too early holds something else by then.
+/// What `sm90/attention.cuh` and `sm90/product.cuh` run on where there is no GPU: the two files of instructions once
+/// more, as C++. Threads of a cluster's blocks are fibers that take turns where they wait, so that a wait that never
+/// ends is found; copies and products are done late, when somebody waits, so that a place that is handed back too early
+/// holds something else by then.
 namespace planish::codegen {
 
 /// Behind `printing::prelude(false)`: what the language has on a GPU.
-inline constexpr const char* attention_language = R"(#include <algorithm>
+inline constexpr const char* sm90_language = R"(#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -26,26 +27,31 @@ using std::min;
 #define __align__(n) __attribute__((aligned(n)))
 #define __ldg(p) (*(p))
 struct Place { int x; };
-static Place blockIdx, gridDim;
+static Place gridDim;
 struct float4 { float x, y, z, w; };
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 struct uint4 { unsigned x, y, z, w; };
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-alignas(1024) unsigned char pl_smem[1 << 18];
+constexpr int most_blocks = 2, shared_size = 1 << 18;  // of a cluster; of a block
+alignas(1024) unsigned char pl_smem[most_blocks * shared_size];
 static float __int_as_float(int x) { float y; std::memcpy(&y, &x, 4); return y; }
 
-constexpr int most_threads = 512;
+constexpr int most_threads = 512 * most_blocks;  // of a cluster
 struct Fiber { ucontext_t context; bool over; std::vector<unsigned char> stack; };
 static Fiber fibers[most_threads];
 static ucontext_t home;
-static int own, threads, idle;
+static int own, threads, blocks_of_cluster, first_block, idle;
 static bool stuck;
 static std::deque<std::function<void()>> late;  // copies under way
-#define threadIdx (Place{own})
+#define threadIdx (Place{::own % ::threads})
+#define blockIdx (Place{::first_block + ::own / ::threads})
+static int fibers_at_work() { return threads * blocks_of_cluster; }
+static unsigned char* shared_memory() { return pl_smem + own / threads * shared_size; }
 
 static void next() {
   const int from = own;
-  for (int i = 1; i <= threads; ++i) {
-    const int to = (from + i) % threads;
+  for (int i = 1; i <= fibers_at_work(); ++i) {
+    const int to = (from + i) % fibers_at_work();
     if (fibers[to].over) continue;
     if (to == from) return;
     own = to;
@@ -63,7 +69,7 @@ template <typename Done> void wait_until(Done done) {
       idle = 0;
       continue;
     }
-    if (++idle > 8 * threads) {
+    if (++idle > 8 * fibers_at_work()) {
       stuck = true;
       setcontext(&home);
     }
@@ -97,6 +103,7 @@ template <typename T> T told(int slot, int lane) {
   return v;
 }
 template <typename T> T __shfl_sync(unsigned, T v, int lane) { return told<T>(ask(v), lane); }
+template <typename T> T __shfl_up_sync(unsigned, T v, int by) { return told<T>(ask(v), max(own % 32 - by, 0)); }
 template <typename T> T __shfl_xor_sync(unsigned, T v, int by) { return told<T>(ask(v), own % 32 ^ by); }
 static bool __any_sync(unsigned, bool v) {
   const int slot = ask((int)v);
@@ -105,9 +112,9 @@ static bool __any_sync(unsigned, bool v) {
 }
 static void __syncwarp() { ask(0); }
 struct Meeting { long arrived; };
-static Meeting meetings[16];
-static void meet(int number, int count, bool waits) {
-  Meeting& m = meetings[number];
+static Meeting meetings[most_blocks + 1][16];
+static void meet(int number, int count, bool waits, int block = own / threads) {
+  Meeting& m = meetings[block][number];
   const long phase = m.arrived / count;
   ++m.arrived;
   idle = 0;
@@ -115,12 +122,16 @@ static void meet(int number, int count, bool waits) {
 }
 static void __syncthreads() { meet(0, threads, true); }
 
+template <typename T> T __ldcg(const T* p) { return *p; }
+static void __threadfence() {}
+static unsigned atomicAdd(unsigned* p, unsigned n) { const unsigned old = *p; *p += n; return old; }
+
 /// Runs a kernel of so many threads a block; false where a block waits for what never comes.
-template <typename Kernel> bool run_blocks(int blocks, int count, Kernel kernel) {
+template <typename Kernel> bool run_blocks(int blocks, int count, Kernel kernel, int cluster = 1) {
   gridDim.x = blocks;
   threads = count;
-  for (int block = 0; block < blocks; ++block) {
-    blockIdx.x = block;
+  blocks_of_cluster = cluster;
+  for (first_block = 0; first_block < blocks; first_block += cluster) {
     std::memset(warps, 0, sizeof warps);
     std::memset(meetings, 0, sizeof meetings);
     std::memset(pl_smem, 0x7f, sizeof pl_smem);
@@ -128,7 +139,7 @@ template <typename Kernel> bool run_blocks(int blocks, int count, Kernel kernel)
     stuck = false;
     idle = 0;
     body = kernel;
-    for (int i = 0; i < threads; ++i) {
+    for (int i = 0; i < fibers_at_work(); ++i) {
       Fiber& fiber = fibers[i];
       fiber.stack.resize(1 << 16);
       getcontext(&fiber.context);
@@ -147,12 +158,12 @@ template <typename Kernel> bool run_blocks(int blocks, int count, Kernel kernel)
 )";
 
 /// In place of `sm90/ptx.cuh`.
-inline constexpr const char* attention_ptx = R"(#pragma once
+inline constexpr const char* sm90_ptx = R"(#pragma once
 #include "types.cuh"
 static u32 shared_address(const void* p) { return (u32)((const unsigned char*)p - pl_smem); }
 
 struct Barrier { int arrivals, left; long bytes; u32 phase; };
-static Barrier barriers_[1 << 15];
+static Barrier barriers_[most_blocks << 15];
 static Barrier& barrier_at(u32 address) { return barriers_[address / 8]; }
 static void barrier_check(Barrier& b) {
   if (b.left != 0 || b.bytes != 0) return;
@@ -164,6 +175,9 @@ static void barrier_init(u32 at, int arrivals) { barrier_at(at) = {arrivals, arr
 static void barrier_init_fence() {}
 static void barrier_arrive(u32 at) { --barrier_at(at).left; barrier_check(barrier_at(at)); }
 static void barrier_expect(u32 at, int bytes) { barrier_at(at).bytes += bytes; barrier_arrive(at); }
+static u32 in_block(u32 at, int rank) { return at % shared_size + rank * shared_size; }
+static void barrier_arrive(u32 at, int rank) { barrier_arrive(in_block(at, rank)); }
+static void cluster_sync() { meet(0, fibers_at_work(), true, most_blocks); }
 static void barrier_wait(u32 at, u32 parity) {
   wait_until([&] { return (barrier_at(at).phase & 1) != parity; });
 }
@@ -191,13 +205,17 @@ template <int dim> void tensor_map_dim(u32 map, int extent, int box) {
 template <int dim> void tensor_map_stride(u32 map, u64 bytes) { map_at(map)->stride[dim] = bytes / 2; }
 static void tensor_map_publish(void* to, u32 map) { __syncwarp(); std::memcpy(to, pl_smem + map, 128); __syncwarp(); }
 static void tensor_map_acquire(const void*) {}
+template <typename... Places> void tensor_share(u32, const void*, u32, u16, Places...);
 template <typename... Places> void tensor_load(u32 to, const void* map, u32 barrier, Places... places) {
+  tensor_share(to, map, barrier, 1 << own / threads, places...);
+}
+template <typename... Places> void tensor_share(u32 place_at, const void* map, u32 signal, u16 blocks, Places... places) {
   Map m;
   std::memcpy(&m, map, sizeof m);
   const int at[] = {places...};
   if (m.dims != (int)sizeof...(places)) std::abort();
   std::vector<int> begin(at, at + m.dims);
-  late.push_back([=] {
+  for (int rank = 0; rank < most_blocks; ++rank) if (blocks >> rank & 1) late.push_back([=, to = in_block(place_at, rank), barrier = in_block(signal, rank)] {
     for (int row = 0; row < m.box[1]; ++row) {
       bool inside = begin[1] + row < m.extent[1];
       u64 place = (u64)(begin[1] + row) * m.stride[1];
@@ -218,7 +236,7 @@ template <typename... Places> void tensor_load(u32 to, const void* map, u32 barr
 )";
 
 /// In place of `sm90/wgmma.cuh`.
-inline constexpr const char* attention_wgmma = R"(#pragma once
+inline constexpr const char* sm90_wgmma = R"(#pragma once
 #include "types.cuh"
 static std::deque<std::deque<std::function<void()>>> groups[most_threads];  // of products, by thread
 static std::deque<std::function<void()>> issued[most_threads];
@@ -234,7 +252,7 @@ template <int n> void wgmma_hold(float (&)[n]) {}
 constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
 }
-static u64 wgmma_address(u32 shared) { return shared >> 4; }
+static u64 wgmma_address(u32 shared) { return shared % shared_size >> 4; }
 
 template <bool bf16> float number(u16 x) { return bf16 ? pl_from_bf16(x) : pl_from_f16(x); }
 // Element (row, k) of what a descriptor says.
@@ -243,7 +261,7 @@ template <bool bf16> float element(u64 descriptor, bool across, int row, int k) 
             stride = (u32)(descriptor >> 32 & 0x3fff) * 16;
   const u32 plain = across ? start + row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128
                            : start + row / 8 * stride + row % 8 * 128 + k * 2;
-  return number<bf16>(*(u16*)(pl_smem + (plain ^ plain / 128 % 8 * 16)));
+  return number<bf16>(*(u16*)(shared_memory() + (plain ^ plain / 128 % 8 * 16)));
 }
 // The thread's sums of 64 rows and n columns.
 template <int n, bool bf16, typename First>
@@ -268,10 +286,11 @@ template <bool bf16> std::vector<float> rows_of(Four mine) {
   return all;
 }
 constexpr bool is_bf16(const char* type) { return type[0] == 'b'; }
-#define PL_WGMMA_SHARED(name, n, type, across) \
+#define PL_WGMMA_SHARED(name, n, type, across) PL_WGMMA_BOTH(name, n, type, 0, across)
+#define PL_WGMMA_BOTH(name, n, type, a_across, across) \
   static void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
     issued[own].push_back([to = &d[0], a, b, keep, thread = own] { \
-      multiply<n, is_bf16(type)>(to, [a](int row, int k) { return element<is_bf16(type)>(a, false, row, k); }, b, across, \
+      multiply<n, is_bf16(type)>(to, [a](int row, int k) { return element<is_bf16(type)>(a, a_across, row, k); }, b, across, \
                                  keep != 0, thread); \
     }); \
   }

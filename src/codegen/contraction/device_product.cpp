@@ -1,0 +1,159 @@
+#include "codegen/contraction/device_product.h"
+
+#include <algorithm>
+#include <array>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/device/device_files.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t maps_bytes = 256;  ///< of a block: a map of each factor
+
+std::int64_t up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t steps_of(const Product& product) {
+  return up(product.problem.k, 64);
+}
+
+bool across(const Product& product, Operand operand) {
+  return product.direct(operand)->carrier == Carrier::along_rows;
+}
+
+}  // namespace
+
+std::string device_product_lacks(const Product& product) {
+  const Kernel& kernel = product.kernel;
+  if (product.sliding || product.pool || product.spread || !product.taps.empty() || product.problem.boxed)
+    return "more than a product of two matrices";
+  if (!narrow_type(kernel, product.c)) return "factors of another type than 16 bits";
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    const auto& direct = product.direct(operand);
+    if (!direct || !is_box(product.c, operand, *direct)) return "a factor that tensor maps do not reach";
+  }
+  if (product.c.n.size() != 1 || kernel.outputs.size() != 1) return "several outputs";
+  const Output& output = kernel.outputs.front();
+  const DType from = kernel.nodes[static_cast<std::size_t>(output.node)].dtype;
+  if (!is_floating(from) || size_of(from) > 4) return "results that are no floating-point numbers of at most 32 bits";
+  if (output.dtype != DType::f32 && output.dtype != DType::bf16 && output.dtype != DType::f16)
+    return "results of another type than 16 or 32 bits";
+  if (!output.where.empty() || !output.args.empty() || !output.index.is_affine() ||
+      output.index.coefficient_of(product.c.n.front()) != 1)
+    return "results whose memory does not run along columns";
+  return {};
+}
+
+DeviceTiling device_tiling_of(const Genome& genome) {
+  const auto value = [&](GeneName name, std::int64_t otherwise) {
+    return static_cast<int>(gene(genome, name, otherwise));
+  };
+  DeviceTiling out;
+  out.tile_rows = value("tile_m", 128);
+  out.tile_columns = value("tile_n", 256);
+  out.stages = value("stages", 4);
+  out.ping_pong = value("pingpong", 0) != 0;
+  out.consumers = out.ping_pong ? 2 : out.tile_rows == 192 ? 3 : std::min(out.tile_rows / 64, 2);
+  const int multicast = value("multicast", 0);
+  out.cluster = multicast == 0 ? 1 : 2;
+  out.share_b = multicast != 2;
+  out.splits = value("split", 1);
+  out.raster = value("raster", 8);
+  out.fast = value("fast", 0) != 0;
+  return out;
+}
+
+DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t) {
+  const std::int64_t b_bytes = across(product, Operand::b) ? up(t.tile_columns, 64) * 8192 : t.tile_columns * 128;
+  const std::int64_t rows = t.tile_rows * (t.share_b ? t.cluster : 1);
+  const std::int64_t columns = t.tile_columns * (t.share_b ? 1 : t.cluster);
+  DeviceLayout out;
+  out.shared_bytes = t.stages * (t.tile_rows * 128 + b_bytes + 16) + t.consumers * 8192 + 16 + 1024;
+  out.across = up(product.problem.n, columns);
+  out.down = up(product.problem.m, rows);
+  out.clusters = out.across * out.down * product.problem.batches;
+  if (t.splits > 1) {
+    const std::int64_t tiles = out.clusters * t.cluster;
+    out.partial_bytes = tiles * t.splits * t.tile_rows * t.tile_columns * 4;
+    out.counters = tiles * (t.ping_pong ? 1 : t.consumers);
+  }
+  return out;
+}
+
+std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, const Device& device) {
+  const DeviceLayout layout = device_layout_of(product, t);
+  constexpr std::int64_t most_sums = 128, most_of_three = 96;  // registers of a thread
+  const std::int64_t own_rows = t.ping_pong ? t.tile_rows : t.tile_rows / t.consumers;
+  if (own_rows * t.tile_columns / 128 > (t.consumers == 3 ? most_of_three : most_sums))
+    return "a consumer's sums are more than its registers";
+  if (t.cluster > device.max_cluster) return "the cluster is larger than the device allows";
+  if (layout.shared_bytes > device.shared_bytes) return "more shared memory than a block can have";
+  if (t.splits > steps_of(product)) return "more parts than there are steps of k";
+  // What blocks of a cluster share they bring in whole pieces each.
+  const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
+  if (share_a && across(product, Operand::a) && t.tile_rows % 128 != 0) return "half of a tile is no whole pieces";
+  if (share_b && t.tile_columns % (across(product, Operand::b) ? 128 : 16) != 0)
+    return "half of a tile is no whole pieces";
+  if (share_a && product.problem.n <= t.tile_columns) return "no tile beside it to share with";
+  if (share_b && product.problem.m <= t.tile_rows) return "no tile below it to share with";
+  if (layout.clusters * t.cluster * t.splits > (std::int64_t{1} << 30)) return "too many tiles";
+  return {};
+}
+
+double device_product_clocks(const Product& product, const DeviceTiling& t, const Device& device) {
+  const Problem& problem = product.problem;
+  const DeviceLayout layout = device_layout_of(product, t);
+  const double rows = t.tile_rows, columns = t.tile_columns, tile = rows * columns;
+  const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
+  // A step of 64 k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2 cache.
+  const double shared = rows + columns + rows / 64 * (64 + columns), least = 240;
+  const double level2 = (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 54;
+  const double step = std::max({tile / 32, shared, level2, least}) * (t.cluster == 1 ? 1.06 : 1.1);
+  const double steps = static_cast<double>(steps_of(product)) / t.splits;
+  const double parts = t.splits > 1 ? tile * t.splits / 12 + 10000 : 0;
+  const double stores = tile / (t.ping_pong ? 64 : 8) + parts + 600;
+  const auto rounds = static_cast<double>(up(layout.clusters * t.splits, device.sms / t.cluster));
+  const double computed = rounds * (steps * step + stores) + 4000;
+  // Each factor, as often as the order of tiles has it read where it does not stay in the L2 cache.
+  const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t times) {
+    const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
+    return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(times) : 1);
+  };
+  const double moved = bytes(problem.n, problem.b_batched, up(layout.down, t.raster)) +
+                       bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
+  constexpr double clock = 1.7;  // GHz, under load
+  // Where memory bounds several, the one that computes less.
+  return std::max(computed, moved / device.bandwidth_gbs * clock + 3000) + computed / 50;
+}
+
+Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device) {
+  const DeviceLayout layout = device_layout_of(product, tiling);
+  DevicePrinted printed = print_device_product(product, tiling);
+  static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
+  Emitted out;
+  out.language = "cuda";
+  out.entry = "planish_kernel";
+  out.source = place_prelude() + device_text(files) + printed.text;
+  out.grid[0] = std::min<std::int64_t>(device.sms / tiling.cluster, layout.clusters * tiling.splits) * tiling.cluster;
+  out.block[0] = 128 * (tiling.consumers + 1);
+  out.cluster[0] = tiling.cluster;
+  out.shared = layout.shared_bytes;
+  using Kind = Emitted::Argument::Kind;
+  for (const int input : printed.inputs) out.args.push_back({Kind::input, input});
+  out.args.push_back({Kind::output, 0});
+  const auto scratch = [&](std::int64_t bytes) {
+    out.args.push_back({Kind::scratch, static_cast<int>(out.scratch_bytes.size())});
+    out.scratch_bytes.push_back(bytes);
+  };
+  scratch(out.grid[0] * maps_bytes);
+  if (tiling.splits > 1) {
+    scratch(layout.partial_bytes);
+    scratch(layout.counters * 4);
+    out.zeroed = {2};
+  }
+  return out;
+}
+
+}  // namespace planish::codegen::contraction

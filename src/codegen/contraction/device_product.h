@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/contraction/product.h"
+#include "codegen/genome.h"
+
+/// Products of two 16-bit tensors that tensor maps reach where they lie: the device file `sm90/product.cuh` takes them
+/// in one launch. Gene `direct` has the value `by_file` then. Pure; thread-safe.
+namespace planish::codegen::contraction {
+
+/// Of the gene `direct`: the device file.
+constexpr std::int64_t by_file = 4;
+
+/// Why it is no such product; empty where it is one. The rest of this file expects that.
+std::string device_product_lacks(const Product& product);
+
+/// How it is cut: the policy of the device file, by genes tile_m, tile_n, stages, pingpong, multicast, split and
+/// raster.
+struct DeviceTiling {
+  int tile_rows = 128, tile_columns = 256, consumers = 2, stages = 4;
+  bool ping_pong = false;
+  int cluster = 1;
+  bool share_b = true;
+  int splits = 1, raster = 8;
+  bool fast = false;
+};
+DeviceTiling device_tiling_of(const Genome& genome);
+
+/// What ProductLayout counts, in C++.
+struct DeviceLayout {
+  std::int64_t shared_bytes = 0;  ///< of a block, what aligns them included
+  std::int64_t across = 0, down = 0;
+  std::int64_t clusters = 0;  ///< tiles, or pairs of these, in all products
+  std::int64_t partial_bytes = 0, counters = 0;
+};
+DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling);
+
+/// Why it does not fit; empty where it does.
+std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device);
+
+/// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md).
+double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device);
+
+/// The launch. Expects a tiling that fits.
+Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device);
+/// Its text behind the device file: policy, functors and `planish_kernel`. Arguments: `inputs`, the output, memory for
+/// tensor maps and, where k is split, for parts and counters.
+struct DevicePrinted {
+  std::string text;
+  std::vector<int> inputs;
+};
+DevicePrinted print_device_product(const Product& product, const DeviceTiling& tiling);
+
+}  // namespace planish::codegen::contraction

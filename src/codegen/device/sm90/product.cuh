@@ -1,0 +1,476 @@
+#pragma once
+// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
+// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
+// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
+// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
+// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts).
+//
+// Policy (all constexpr):
+//   int rows, columns, depth    of a product: m, n, k
+//   int units                   products of a batch; 1 where there are groups
+//   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
+//   int parts                   products of one a with several bs, of which one result is made: gate and up
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   bool ping_pong              a tile a consumer
+//   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
+//   bool share_b                b is what they share
+//   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
+//   int raster                  rows of tiles that blocks go through together, columns after columns
+//   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   int result_bytes            2, or 4
+//   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
+//   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
+//                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
+//   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+
+#include "sm90/ptx.cuh"
+#include "sm90/wgmma.cuh"
+
+/// Where things lie in shared memory, in bytes from a multiple of 1024.
+template <typename P>
+struct ProductLayout {
+  static constexpr int own_rows = P::ping_pong ? P::tile_rows : P::tile_rows / P::consumers;  // of a consumer
+  static constexpr int blocks = own_rows / 64;
+  static constexpr int sums = P::parts * P::tile_columns / 2;  // of a thread and a block, part by part
+  static constexpr bool share_a = P::cluster > 1 && !P::share_b, share_b = P::cluster > 1 && P::share_b;
+  static constexpr int a_box = P::a_across ? 64 : P::tile_rows / (share_a ? P::cluster : 1);
+  static constexpr int b_box = P::b_across ? 64 : P::tile_columns / (share_b ? P::cluster : 1);
+  static constexpr int a_lines = P::tile_rows / 64, b_lines = (P::tile_columns + 63) / 64;  // of 128 bytes, across
+  static constexpr int a_bytes = P::tile_rows * 128;
+  static constexpr int b_bytes = P::b_across ? b_lines * 8192 : P::tile_columns * 128;  // of a part
+  static constexpr int stage_bytes = a_bytes + P::parts * b_bytes;
+  static constexpr int exchange_at = P::stages * stage_bytes;  // of a warp, 16 rows of 128 bytes
+  static constexpr int barriers_at = exchange_at + P::consumers * 4 * 2048;
+  static constexpr int last_at = barriers_at + 16 * P::stages;  // of a consumer: whether it adds the parts
+  static constexpr int table_at = last_at + 16;
+  static constexpr int bytes = table_at + (P::groups > 0 ? 8 * (P::groups + 1) : 0);
+  static constexpr int threads = 128 * (P::consumers + 1);
+  static constexpr int maps = 1 + P::parts, maps_bytes = 128 * maps;  // of a block
+  static constexpr int steps = (P::depth + 63) / 64;
+  static constexpr int pair_rows = P::tile_rows * (share_b ? P::cluster : 1);  // of a cluster
+  static constexpr int pair_columns = P::tile_columns * (share_a ? P::cluster : 1);
+  static constexpr int across = (P::columns + pair_columns - 1) / pair_columns;
+  static constexpr int down = (P::rows + pair_rows - 1) / pair_rows;
+  static constexpr int partial_floats = P::tile_rows * P::tile_columns * P::parts;  // of a tile and a part of k
+  static constexpr int tiles = across * down * P::units * P::cluster;               // where there are no groups
+
+  static_assert(own_rows % 64 == 0 && P::tile_columns % 8 == 0 && sums <= 128 && P::consumers <= 3);
+  static_assert(P::parts == 1 || !P::b_across || P::tile_columns % 64 == 0);  // parts lie behind each other
+  static_assert((!P::ping_pong || P::consumers == 2) && maps <= 4);
+  static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
+  static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
+  static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
+};
+
+/// Barriers of a block, at shared addresses.
+template <typename P>
+struct ProductBarriers {
+  u32 base;
+  PL_DEVICE u32 in(int stage) const { return base + 8 * stage; }
+  PL_DEVICE u32 out(int stage) const { return base + 8 * (P::stages + stage); }
+};
+
+/// A place of the ring, and the parity of its phase.
+template <int stages>
+struct ProductRing {
+  int stage = 0;
+  u32 parity = 0;
+  PL_DEVICE void step() {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  PL_DEVICE void skip(int steps) {
+    stage += steps;
+    parity ^= (u32)(stage / stages) & 1;
+    stage %= stages;
+  }
+};
+
+/// What a block has at a turn. Blocks of a cluster have tiles beside each other, for as many turns.
+template <typename P>
+struct ProductWalk {
+  using L = ProductLayout<P>;
+  const int* table;  ///< of groups: the first number and the first row of each, and of the one behind the last
+  int rank, number, group = 0;
+  int unit, row, row_end, column, tile, split, begin, end;  ///< steps of k from begin to end
+
+  PL_DEVICE ProductWalk(const int* table)
+      : table(table), rank(P::cluster > 1 ? (int)blockIdx.x % P::cluster : 0), number((int)blockIdx.x / P::cluster) {}
+
+  PL_DEVICE bool next() {
+    int within, down = L::down, first_row = 0;
+    row_end = P::rows;
+    split = 0;
+    if constexpr (P::groups > 0) {
+      if (number >= table[2 * P::groups]) return false;
+      while (number >= table[2 * group + 2]) ++group;
+      within = number - table[2 * group];
+      first_row = table[2 * group + 1];
+      row_end = table[2 * group + 3];
+      down = (row_end - first_row + L::pair_rows - 1) / L::pair_rows;
+      unit = group;
+    } else {
+      if (number >= L::across * L::down * P::units * P::splits) return false;
+      const int pair = number / P::splits;
+      split = number % P::splits;
+      tile = pair * P::cluster + rank;
+      unit = pair / (L::across * L::down);
+      within = pair % (L::across * L::down);
+    }
+    const int band = within / (P::raster * L::across), in_band = within % (P::raster * L::across);
+    const int height = min(P::raster, down - band * P::raster);
+    row = first_row + (band * P::raster + in_band % height) * L::pair_rows + (L::share_b ? rank * P::tile_rows : 0);
+    column = in_band / height * L::pair_columns + (L::share_a ? rank * P::tile_columns : 0);
+    begin = split * L::steps / P::splits;
+    end = (split + 1) * L::steps / P::splits;
+    number += (int)gridDim.x / P::cluster;
+    return true;
+  }
+};
+
+/// One warp: what a walk through groups needs.
+template <typename P, typename F>
+PL_DEVICE void product_table(const F& f, int* table) {
+  using L = ProductLayout<P>;
+  const int lane = (int)threadIdx.x % 32;
+  int before = 0;
+  for (int base = 0; base <= P::groups; base += 32) {
+    const int group = base + lane;
+    const int from = group == 0 ? 0 : f.group_end(min(group, P::groups) - 1);
+    const int to = group < P::groups ? f.group_end(group) : from;
+    const int own = (to - from + L::pair_rows - 1) / L::pair_rows * L::across;
+    int sum = own;
+    for (int by = 1; by < 32; by *= 2) {
+      const int other = __shfl_up_sync(~0u, sum, by);
+      if (lane >= by) sum += other;
+    }
+    if (group <= P::groups) {
+      table[2 * group] = before + sum - own;
+      table[2 * group + 1] = from;
+    }
+    before += __shfl_sync(~0u, sum, 31);
+  }
+}
+
+/// One thread: asks for all that the consumers will read.
+template <typename P, typename F>
+PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int* table) {
+  using L = ProductLayout<P>;
+  constexpr int all = (1 << P::cluster) - 1;
+  const ProductBarriers<P> barriers{base + L::barriers_at};
+  ProductRing<P::stages> ring;
+#pragma unroll
+  for (int i = 0; i < L::maps; ++i) tensor_map_acquire(maps + i * 128);
+  for (ProductWalk<P> walk(table); walk.next();) {
+    const int a_unit = P::groups > 0 ? 0 : walk.unit;
+#pragma unroll 1
+    for (int step = walk.begin; step < walk.end; ++step) {
+      const u32 in = barriers.in(ring.stage);
+      barrier_wait(barriers.out(ring.stage), ring.parity ^ 1);
+      barrier_expect(in, L::stage_bytes);
+      // Of what is shared each block brings its part to both.
+      constexpr int a_pieces = (P::a_across ? L::a_lines : 1) / (L::share_a && P::a_across ? P::cluster : 1);
+      constexpr int b_pieces = (P::b_across ? L::b_lines : 1) / (L::share_b && P::b_across ? P::cluster : 1);
+      const u32 a = base + ring.stage * L::stage_bytes;
+      const int k = step * 64;
+#pragma unroll
+      for (int i = 0; i < a_pieces; ++i) {
+        const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
+        f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
+                                                P::a_across ? k : walk.row + at);
+      }
+#pragma unroll
+      for (int part = 0; part < P::parts; ++part) {
+#pragma unroll
+        for (int i = 0; i < b_pieces; ++i) {
+          const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
+          f.template load_b<L::share_b ? all : 0>(
+              a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
+              P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
+        }
+      }
+      ring.step();
+    }
+  }
+  // The block stays until all that the other one says to its barriers has arrived there.
+  for (int i = 0; P::cluster > 1 && i < P::stages; ++i) {
+    barrier_wait(barriers.out(ring.stage), ring.parity ^ 1);
+    ring.step();
+  }
+}
+
+template <typename P, typename F>
+class ProductConsumer {
+  using L = ProductLayout<P>;
+
+ public:
+  PL_DEVICE ProductConsumer(const F& functors, u32 shared, unsigned char* memory, const int* table, float* partial,
+                            u32* arrived, int warpgroup)
+      : f(functors),
+        base(shared),
+        barriers{shared + L::barriers_at},
+        walk(table),
+        partial(partial),
+        arrived(arrived),
+        group(warpgroup) {
+    thread = (int)threadIdx.x % 128;
+    lane = thread % 32;
+    exchange = memory + L::exchange_at + (group * 4 + thread / 32) * 2048;
+    last = (u32*)(memory + L::last_at) + group;
+  }
+
+  PL_DEVICE void run() {
+    if (P::ping_pong && group == 1) hand_on();
+    for (int turn = 0; walk.next(); ++turn) {
+      if (P::ping_pong && turn % P::consumers != group) {
+        ring.skip(walk.end - walk.begin);
+        continue;
+      }
+      float sums[L::blocks][L::sums];
+      multiply(sums);
+      if (P::splits > 1 && !add_parts(sums)) continue;
+#pragma unroll
+      for (int block = 0; block < L::blocks; ++block)
+        store(sums[block], (P::ping_pong ? 0 : group * L::own_rows) + block * 64);
+    }
+  }
+
+ private:
+  /// Each consumer has a named barrier, at which it and the other meet.
+  PL_DEVICE void hand_on() { named_barrier_arrive(1 + (group + 1) % P::consumers, 256); }
+
+  /// Each warp says to the blocks that write to this place that it has left it.
+  PL_DEVICE void leave(int stage, bool really) {
+    if (P::cluster == 1) {
+      if (lane == 0 && really) barrier_arrive(barriers.out(stage));
+    } else {
+      if (lane < P::cluster && really) barrier_arrive(barriers.out(stage), lane);
+    }
+  }
+
+  PL_DEVICE void multiply(float (&sums)[L::blocks][L::sums]) {
+    constexpr u64 a_form = P::a_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
+    constexpr u64 b_form = P::b_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
+    constexpr int a_step = P::a_across ? 128 : 2, b_step = P::b_across ? 128 : 2;  // of 16 bytes, for 16 k
+    if (P::ping_pong) named_barrier_wait(1 + group, 256);
+    hold(sums);
+    int before = 0;
+#pragma unroll 1
+    for (int step = walk.begin; step < walk.end; ++step) {
+      barrier_wait(barriers.in(ring.stage), ring.parity);
+      const u32 at = base + ring.stage * L::stage_bytes;
+      const u64 a = a_form + wgmma_address(at + (P::ping_pong ? 0 : group * L::own_rows * 128));
+      const u64 b = b_form + wgmma_address(at + L::a_bytes);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+#pragma unroll
+        for (int block = 0; block < L::blocks; ++block)
+          f.multiply(sums[block], a + block * 512 + k * a_step, b + k * b_step, k != 0 || step != walk.begin);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      leave(before, step != walk.begin);
+      before = ring.stage;
+      ring.step();
+    }
+    if (P::ping_pong) hand_on();
+    wgmma_wait<0>();
+    hold(sums);
+    leave(before, true);
+  }
+
+  PL_DEVICE void hold(float (&sums)[L::blocks][L::sums]) {
+#pragma unroll
+    for (int block = 0; block < L::blocks; ++block) wgmma_hold(sums[block]);
+  }
+
+  /// Keeps this part of k; true where it was the last, with the sums of all, added in their order.
+  PL_DEVICE bool add_parts(float (&sums)[L::blocks][L::sums]) {
+    constexpr int shares = P::ping_pong ? 1 : P::consumers, floats = L::partial_floats / shares;
+    const int share = P::ping_pong ? 0 : group;
+    float* const all = partial + ((long long)walk.tile * P::splits * shares + share) * floats + thread * 4;
+    const auto at = [&](int split, int block, int i) {
+      return (float4*)(all + (long long)split * shares * floats + (block * L::sums + i) * 128);
+    };
+#pragma unroll
+    for (int block = 0; block < L::blocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < L::sums; i += 4) {
+        const float* const x = sums[block] + i;
+        *at(walk.split, block, i) = make_float4(x[0], x[1], x[2], x[3]);
+      }
+    }
+    u32* const counter = arrived + walk.tile * shares + share;
+    __threadfence();
+    named_barrier_wait(4 + group, 128);
+    if (thread == 0) {
+      const u32 old = atomicAdd(counter, 1u);
+      *last = old;
+      if (old == P::splits - 1) *counter = 0;
+    }
+    named_barrier_wait(4 + group, 128);
+    if (*(volatile u32*)last != P::splits - 1) return false;
+    __threadfence();
+#pragma unroll
+    for (int block = 0; block < L::blocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < L::sums; i += 4) {
+        float4 sum = __ldcg(at(0, block, i));
+#pragma unroll
+        for (int split = 1; split < P::splits; ++split) {
+          const float4 next = __ldcg(at(split, block, i));
+          sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
+        }
+        float* const x = sums[block] + i;
+        x[0] = sum.x, x[1] = sum.y, x[2] = sum.z, x[3] = sum.w;
+      }
+    }
+    return true;
+  }
+
+  /// 16-byte units of a row lie so that neither writing nor reading meets a bank twice.
+  PL_DEVICE int unit_at(int row, int unit) const {
+    const int key = P::result_bytes == 2 ? row % 8 : row % 4 * 2 + row / 4 % 2;
+    return row * 128 + (unit ^ key) * 16;
+  }
+
+  /// Results of a block of 64 rows from `down` on go through shared memory, 16 rows of 128 bytes at a time.
+  PL_DEVICE void store(const float (&sums)[L::sums], int down) {
+    constexpr int width = 128 / P::result_bytes, words = P::result_bytes / 2, of_unit = 16 / P::result_bytes;
+    const int first = walk.row + down + thread / 32 * 16;
+    if (first >= walk.row_end) return;
+#pragma unroll
+    for (int from = 0; from < P::tile_columns; from += width) {
+      if (walk.column + from >= P::columns) break;
+      u32 out[width / 8][2][words];
+#pragma unroll
+      for (int j = 0; j < width / 8; ++j) {
+        if (from + j * 8 >= P::tile_columns) break;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float pair[P::parts][2];
+#pragma unroll
+          for (int part = 0; part < P::parts; ++part) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+              pair[part][e] = sums[part * (P::tile_columns / 2) + (from / 8 + j) * 4 + h * 2 + e];
+          }
+          const int row = min(first + lane / 4 + h * 8, walk.row_end - 1);
+          const int column = min(walk.column + from + j * 8 + lane % 4 * 2, (P::columns - 1) & ~1);
+          f.result(out[j][h], walk.unit, row, column, pair);
+        }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < width / 8; ++j) {
+        if (from + j * 8 >= P::tile_columns) break;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int byte = (j * 8 + lane % 4 * 2) * P::result_bytes;
+          u32* const to = (u32*)(exchange + unit_at(lane / 4 + h * 8, byte / 16) + byte % 16);
+#pragma unroll
+          for (int w = 0; w < words; ++w) to[w] = out[j][h][w];
+        }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = i * 4 + lane / 8, offset = lane % 8 * of_unit, column = walk.column + from + offset;
+        if (first + row >= walk.row_end || from + offset >= P::tile_columns || column >= P::columns) continue;
+        const unsigned char* const own = exchange + unit_at(row, lane % 8);
+        char* const to = f.place(walk.unit, first + row, column);
+        if (P::words) {
+          *(uint4*)to = *(const uint4*)own;
+        } else {
+          for (int e = 0; e < of_unit && column + e < P::columns; ++e) {
+            for (int w = 0; w < words; ++w) ((u16*)to)[e * words + w] = ((const u16*)own)[e * words + w];
+          }
+        }
+      }
+    }
+    __syncwarp();
+  }
+
+  const F& f;
+  const u32 base;
+  const ProductBarriers<P> barriers;
+  ProductWalk<P> walk;
+  ProductRing<P::stages> ring;
+  float* const partial;
+  u32* const arrived;
+  const int group;
+  int thread, lane;
+  unsigned char* exchange;
+  u32* last;
+};
+
+/// The registers that a thread of a consumer may have, and one of the producer's warpgroup.
+PL_DEVICE constexpr int product_consumer_registers(int consumers) {
+  return consumers == 3 ? 160 : 240;
+}
+PL_DEVICE constexpr int product_producer_registers(int consumers) {
+  return consumers == 3 ? 32 : 24;
+}
+
+/// All of a kernel of ProductLayout<P>::threads threads a block, at most one block a multiprocessor, in clusters of
+/// P::cluster, with `bytes` + 1024 of dynamic shared memory at `memory`, and maps_bytes of global memory a block at
+/// `maps`. Where k is split `partial` has tiles · splits · partial_floats, and `arrived` a zero for each consumer of
+/// each tile, which is zero again at the end. Any number of blocks, a multiple of P::cluster.
+template <typename P, typename F>
+PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* partial, u32* arrived) {
+  using L = ProductLayout<P>;
+  const u32 base = (shared_address(memory) + 1023u) & ~1023u;
+  unsigned char* const own = memory + (base - shared_address(memory));
+  const ProductBarriers<P> barriers{base + L::barriers_at};
+  const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+  char* const own_maps = maps + (long long)blockIdx.x * L::maps_bytes;
+  int* const table = (int*)(own + L::table_at);
+  // A warp makes each of the maps.
+  const int warp = __shfl_sync(~0u, (int)threadIdx.x / 32, 0), lane = (int)threadIdx.x % 32;
+  if (warp < L::maps) {
+    const u32 map = base + L::exchange_at + warp * 128;  // where no copy goes
+    if (lane < 8) shared_clear(map + lane * 16);
+    __syncwarp();
+    if (lane == 0) {
+      if (warp == 0) f.map_a(map, L::a_box);
+#pragma unroll
+      for (int part = 0; part < P::parts; ++part) {
+        if (warp == 1 + part) f.map_b(map, part, L::b_box);
+      }
+    }
+    __syncwarp();
+    tensor_map_publish(own_maps + warp * 128, map);
+  } else if (warp == 4) {
+    if (lane == 0) {
+      for (int i = 0; i < P::stages; ++i) {
+        barrier_init(barriers.in(i), 1);
+        barrier_init(barriers.out(i), 4 * P::cluster * (P::ping_pong ? 1 : P::consumers));
+      }
+      barrier_init_fence();
+    }
+  } else if (warp == 5) {
+    if constexpr (P::groups > 0) product_table<P>(f, table);
+  }
+  __syncthreads();
+  // Barriers of the other block are there before they are written to.
+  if (P::cluster > 1) cluster_sync();
+  if (group == 0) {
+    if (P::consumers > 1) registers_decrease<product_producer_registers(P::consumers)>();
+    if (threadIdx.x == 0) product_produce<P>(f, base, own_maps, table);
+  } else {
+    if (P::consumers > 1) registers_increase<product_consumer_registers(P::consumers)>();
+    ProductConsumer<P, F> consumer(f, base, own, table, partial, arrived, group - 1);
+    consumer.run();
+  }
+}
