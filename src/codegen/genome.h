@@ -82,8 +82,8 @@ struct Emitted {
   /// Of a kernel with a dependency_wait(): inputs that it reads before, which no launch may still be writing then. It
   /// is launched programmatically where that is so. Empty: it waits for nothing by itself.
   std::optional<std::vector<int>> early;
-  /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside each
-  /// other can be one: in any unit; 0: it is none.
+  /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside
+  /// each other can be one: in any unit; 0: it is none.
   double shares = 0;
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
   /// `args`.

@@ -61,9 +61,9 @@ inline std::string does_not_hold(const Device& device, std::int64_t blocks, std:
 }
 
 /// Shared memory of a block of a launch that begins beside the one before it (Emitted::early): so much that two have
-/// room on a multiprocessor, with small blocks of launches between them, and three have not. Launches in a row then have
-/// a block a multiprocessor each, and one that ends makes room for one of the launch after next. Where it makes room
-/// for two, or for none, blocks lie unevenly, and reading weights takes a fifth longer.
+/// room on a multiprocessor, with small blocks of launches between them, and three have not. Launches in a row then
+/// have a block a multiprocessor each, and one that ends makes room for one of the launch after next. Where it makes
+/// room for two, or for none, blocks lie unevenly, and reading weights takes a fifth longer.
 inline std::int64_t half_shared(const Device& device) {
   constexpr std::int64_t small_blocks = 4096;
   return backend::architecture(device.arch).shared_bytes / 2 - block_overhead_bytes - small_blocks;

@@ -80,7 +80,8 @@ class Attended {
     }
     at.push_back(row);
     at.push_back(column);
-    // Few queries are rounded as eager rounds them: whoever computes them multiplies them in 16 bits (most_decode_rows).
+    // Few queries are rounded as eager rounds them: whoever computes them multiplies them in 16 bits
+    // (most_decode_rows).
     const bool few = id == query_ && shape[shape.size() - 2] <= most_decode_rows;
     return few ? s_.low.factor(id, std::move(at), DType::f32) : s_.low.value_as(id, std::move(at), DType::f32);
   }
