@@ -43,8 +43,7 @@ template <int N, int K, int M, int PARTS, int NORM, int TILES, int WARPS, int ST
 struct P {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, statistics = NORM;
   static constexpr int tiles = TILES, warps = WARPS, stages = STAGES, blocks = BLOCKS, resident = RESIDENT;
-  static constexpr bool bf16 = true, ring_shared = RING != 0, x_shared = KEPT != 0, chained = CHAINED != 0,
-                        ahead = false;
+  static constexpr bool bf16 = true, ring_shared = RING != 0, x_shared = KEPT != 0, chained = CHAINED != 0;
   using Args = ::Args;
   static PL_DEVICE void touch(const Args&) {}
   static PL_DEVICE const void* weight(const Args& a, int part, int row) {

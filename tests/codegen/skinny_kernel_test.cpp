@@ -25,7 +25,7 @@ template <int N, int K, int M, int PARTS, int TILES, int WARPS, int STAGES, int 
 struct Policy {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, tiles = TILES, warps = WARPS, stages = STAGES;
   static constexpr int blocks = BLOCKS, resident = 1, statistics = NORM;
-  static constexpr bool bf16 = true, ring_shared = RING, x_shared = KEPT, chained = true, ahead = N % 2 == 0;
+  static constexpr bool bf16 = true, ring_shared = RING, x_shared = KEPT, chained = true;
   using Args = ::Args;
   static void touch(const Args&) {}
   static const void* weight(const Args& a, int part, int row) { return a.weights + ((long long)part * N + row) * K; }

@@ -202,40 +202,6 @@ TEST_CASE("products that follow from each other, or of other blocks, stay launch
   }
 }
 
-TEST_CASE("a product behind an early launch that is none brings its weights into the cache; others do not") {
-  // A cache is written, and the second product reads it.
-  Net net(1, 1024);
-  const int cache = net.input({4, 1024}, half);
-  net.graph.inputs.back().kind = "buffer";
-  net.graph.inputs.back().name = "cache";
-  const int row = net.linear(net.input({1, 1, 1024}, half), net.weights(1024, 1024));
-  const int flat = net.node("view", {V("self", row), L("size", {1, 1024})}, {1, 1024}, half);
-  const int kept = net.node("index_copy.default",
-                            {V("self", cache), I("dim", 0), V("index", net.input({1}, DType::i64)), V("source", flat)},
-                            {4, 1024}, half);
-  net.graph.outputs.push_back({"mutate_buffer", kept, "cache", -1, ""});
-  net.output(net.node("linear", {V("input", kept), V("weight", net.weights(640, 1024))}, {4, 640}, half));
-  const auto cut = partition(net.graph, with_products());
-  REQUIRE(cut.has_value());
-  REQUIRE(cut->regions.size() == 3);
-  std::vector<Choice> choices;
-  for (const Region& region : cut->regions) {
-    auto emitted = emit(region.kernel, h200(), seeds(region.kernel, h200()).front());
-    REQUIRE(emitted.has_value());
-    CHECK(emitted->source.find("ahead = true") == std::string::npos);
-    choices.emplace_back(std::move(*emitted));
-  }
-  const auto whole = compose(net.graph, *cut, choices, h200());
-  REQUIRE(whole.has_value());
-  std::vector<bool> ahead;
-  for (const auto& step : whole->steps) {
-    if (const auto* launch = std::get_if<program::Launch>(&step))
-      ahead.push_back(whole->kernels[static_cast<std::size_t>(launch->kernel)].source.find("ahead = true") !=
-                      std::string::npos);
-  }
-  CHECK(ahead == std::vector<bool>{false, false, true});
-}
-
 TEST_CASE("launches in a row have a block a multiprocessor, of which two have room and three have not") {
   Net net(1, 1024);
   const auto kernel = lowered(net, {net.linear(net.input({1, 1, 1024}, half), net.weights(1024, 1024))});

@@ -63,28 +63,10 @@ class Joiner {
       steps.push_back(std::move(step));
     }
     program_.steps = std::move(steps);
-    look_ahead();
     drop_kernels();
   }
 
  private:
-  /// Of products behind a launch that is none.
-  void look_ahead() {
-    for (std::size_t s = 1; s < program_.steps.size(); ++s) {
-      const auto* const last = std::get_if<Launch>(&program_.steps[s - 1]);
-      auto* const next = std::get_if<Launch>(&program_.steps[s]);
-      if (last == nullptr || next == nullptr || !last->programmatic || !next->programmatic || is_product(*last) ||
-          !is_product(*next))
-        continue;
-      std::string text = source(*next);
-      for (std::size_t at = text.find(skinny::line_of_ahead); at != std::string::npos;
-           at = text.find(skinny::line_of_ahead, at))
-        text.replace(at, skinny::line_of_ahead.size(), skinny::line_of_ahead_set);
-      next->kernel = kernel(std::move(text));
-    }
-  }
-  bool is_product(const Launch& launch) const { return source(launch).find("skinny_product<") != std::string::npos; }
-
   /// Nothing of one is written by the other: they have in common only what no step writes.
   bool are_apart(const Launch& a, const Launch& b) {
     const std::set<int> second = buffers_of(b);
@@ -183,7 +165,7 @@ class Joiner {
 }  // namespace
 
 void join_products(program::Program& program, const std::map<int, double>& work) {
-  if (!work.empty()) Joiner(program, work).join();
+  if (work.size() > 1) Joiner(program, work).join();
 }
 
 }  // namespace planish::codegen

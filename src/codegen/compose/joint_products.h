@@ -8,8 +8,6 @@
 /// layer's queries beside its keys and values. Each launch ends in a time in which no weights are read.
 namespace planish::codegen {
 
-/// A product behind another launch that begins early, and no product (attention of a short cache), brings its weights
-/// into the L2 cache while that one runs, which reads little.
 /// `work`: of the program's kernels that are skinny products (Emitted::shares), by their numbers. Kernels that no step
 /// launches any more are dropped.
 void join_products(program::Program& program, const std::map<int, double>& work);

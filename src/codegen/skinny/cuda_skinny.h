@@ -31,11 +31,6 @@ Layout layout_of(const Skinny& skinny, const SkinnyPlan& plan);
 /// entry, follow.
 inline constexpr std::string_view begin_of_policy = "// ---- policy ----\n", begin_of_entry = "// ---- entry ----\n";
 
-/// The line of a policy that says whether weights beyond the ring come into the L2 cache before the wait; composition
-/// knows, and puts the other in its place.
-inline constexpr std::string_view line_of_ahead = "static constexpr bool ahead = false;",
-                                  line_of_ahead_set = "static constexpr bool ahead = true;";
-
 /// The source of one kernel, `planish_kernel`, whose arguments are the inputs that it reads, ascending, and then all
 /// outputs.
 struct Printed {

@@ -86,7 +86,6 @@ class Printer {
                      plan_.warps, plan_.stages, plan_.resident));
     line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = true;",
                      s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared));
-    line(std::string(line_of_ahead));
   }
 
   std::string parameter(int i) const {

@@ -76,9 +76,6 @@ T load_visible(const T* from) {
   return *from;
 }
 inline void prefetch_line(const void*) {}
-inline void prefetch_bytes(const void* from, int bytes) {
-  emu::check(from, static_cast<std::size_t>(bytes), 16, "prefetch");
-}
 inline u32 own_register(u32 v) {
   return v;
 }

@@ -18,14 +18,14 @@
 //   constexpr bool x_shared;           x is computed once a block, else at every step
 //   constexpr bool chained;            may be launched with the programmatic attribute
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
-//   constexpr bool ahead;              the launch before leaves memory idle: weights beyond the ring come into the L2
-//   cache struct Args                        pointers void touch(args)                                    brings what x
-//   is made of into the L2 cache const void* weight(args, part, row)                 where the row begins, a multiple
-//   of 16 struct Held                                         what is loaded of 8 elements of x Held held<of>(args, m,
-//   k)                           from k on: for the sum `of`, for x (`statistics`), or for all uint4 operand(held,
-//   args, m, k, statistics)         8 elements of x from k on, in 16 bits float statistic<s>(held, args, m, k,
-//   statistics)    8 terms of the sum s, added void store(args, m, row, sums, statistics)          sums[parts],
-//   statistics[s * count + m]
+//   struct Args                        pointers
+//   void touch(args)                                    brings what x is made of into the L2 cache
+//   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   struct Held                                         what is loaded of 8 elements of x
+//   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
+//   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
+//   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
+//   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
@@ -51,7 +51,6 @@ struct Policy {
 static constexpr int rows = 2048, depth = 2048, count = 4, parts = 1, statistics = 0;
 static constexpr int tiles = 1, warps = 16, stages = 5, resident = 2;
 static constexpr bool bf16 = true, ring_shared = true, x_shared = true, chained = true;
-static constexpr bool ahead = false;
 struct Args {
   const unsigned short* in0;
   const unsigned short* in1;

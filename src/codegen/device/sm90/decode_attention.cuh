@@ -214,11 +214,13 @@ PL_DEVICE void decode_ask(u32 to, const char* from, int first, int end, int lane
 /// less.
 template <class P, int bytes, long long stride>
 PL_DEVICE void decode_touch(const char* from, int split) {
+  constexpr int lines = (bytes + 127) / 128;
   constexpr int tiles = (P::keys + 15) / 16;
   const int first = (int)((long long)tiles * split / P::splits) * 16;
   const int last = min((int)((long long)tiles * (split + 1) / P::splits) * 16, P::keys);
-  for (int i = threadIdx.x; i < min(last - first, P::ahead); i += P::warps * 32)
-    prefetch_bytes(from + (first + i) * (stride * 2), bytes);
+  const int count = min(last - first, P::ahead) * lines;
+  for (int i = threadIdx.x; i < count; i += P::warps * 32)
+    prefetch_line(from + (first + i / lines) * (stride * 2) + i % lines * 128);
 }
 
 /// `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit. There may be more blocks than

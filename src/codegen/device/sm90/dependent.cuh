@@ -30,11 +30,6 @@ PL_DEVICE void prefetch_line(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
 }
 
-/// The same of so many bytes, as the place a multiple of 16.
-PL_DEVICE void prefetch_bytes(const void* from, int bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 /// The same of one number. Volatile, as the wait is: neither goes past the other.
 template <typename T>
 PL_DEVICE T load_visible(const T* from) {

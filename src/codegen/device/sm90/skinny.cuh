@@ -15,14 +15,14 @@
 //   constexpr bool x_shared;           x is computed once a block, else at every step
 //   constexpr bool chained;            may be launched with the programmatic attribute
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
-//   constexpr bool ahead;              the launch before leaves memory idle: weights beyond the ring come into the L2
-//   cache struct Args                        pointers void touch(args)                                    brings what x
-//   is made of into the L2 cache const void* weight(args, part, row)                 where the row begins, a multiple
-//   of 16 struct Held                                         what is loaded of 8 elements of x Held held<of>(args, m,
-//   k)                           from k on: for the sum `of`, for x (`statistics`), or for all uint4 operand(held,
-//   args, m, k, statistics)         8 elements of x from k on, in 16 bits float statistic<s>(held, args, m, k,
-//   statistics)    8 terms of the sum s, added void store(args, m, row, sums, statistics)          sums[parts],
-//   statistics[s * count + m]
+//   struct Args                        pointers
+//   void touch(args)                                    brings what x is made of into the L2 cache
+//   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   struct Held                                         what is loaded of 8 elements of x
+//   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
+//   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
+//   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
+//   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
 
 #include "sm90/ptx.cuh"
 
@@ -235,17 +235,6 @@ PL_DEVICE void skinny_store(const typename P::Args& args, const float* sums, con
 }
 
 /// `block` of `blocks` that share the rows.
-/// Brings the weights behind those of the first pass, which are in the ring, into the L2 cache: as much as half of it
-/// holds.
-template <class P>
-PL_DEVICE void skinny_touch(const typename P::Args& args, int first, int last, int blocks) {
-  constexpr int most_bytes = 24 << 20, row_bytes = P::depth * 2;
-  const int begin = first + 16 * P::tiles;
-  const int most = begin + most_bytes / P::parts / row_bytes / blocks, end = last < most ? last : most;
-  for (int i = threadIdx.x; i < (end - begin) * P::parts; i += P::warps * 32)
-    prefetch_bytes(P::weight(args, i % P::parts, begin + i / P::parts), row_bytes);
-}
-
 template <class P>
 PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memory, int block, int blocks) {
   using L = SkinnyLayout<P>;
@@ -261,7 +250,6 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
 #pragma unroll
   for (int s = 0; s < P::stages; ++s) ring.ask(s);
   P::touch(args);
-  if constexpr (P::ahead) skinny_touch<P>(args, first, last, blocks);
   if constexpr (P::chained) {
     // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
     dependency_launch();
