@@ -31,7 +31,7 @@ constexpr double noisy_share = 0.5;
 
 /// Two processes that run the same module differ by so much: memory lies elsewhere, threads start elsewhere
 /// (docs/decisions/0120-noise-is-no-result.md says what is known of it).
-constexpr double between_processes = 0.1;
+constexpr double between_processes = 0.05;
 /// The same of a guest that has proved a module and a process of the judge's, on a CPU: single calls of equal modules
 /// differed by up to 1.21 (the same record).
 constexpr double guest_beside_judge = 0.25;
