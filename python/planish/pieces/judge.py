@@ -127,7 +127,7 @@ def _results(pieces: nn.Module, given: Inputs, reference: Module) -> list[torch.
     found = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] + after
     plain = [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if [t.shape for t in found] != reference.shapes or plain != reference.plain:
-        raise PlanishError("mismatch", "its pieces return something of another form than the module", "")
+        raise PlanishError("capture_mismatch", "its pieces return something of another form than the module", "")
     return found
 
 

@@ -106,8 +106,8 @@ class DecodeSchedule : public Schedule {
     const DecodeTiling plan = decode_plan(genome);
     Outline out;
     out.threads = plan.warps * 32;
-    out.shared_bytes = static_cast<double>(decode_shared_bytes(decode_, plan));
-    out.blocks = static_cast<double>(decode_.units * plan.splits);
+    out.shared_bytes = static_cast<double>(shared(plan));
+    out.blocks = static_cast<double>(blocks(plan));
     return out;
   }
 
@@ -121,13 +121,9 @@ class DecodeSchedule : public Schedule {
     out.language = "cuda";
     out.entry = "planish_kernel";
     out.source = std::move(text.source);
-    out.grid[0] = decode_.units * plan.splits;
+    out.grid[0] = blocks(plan);
     out.block[0] = plan.warps * 32;
-    out.shared = decode_shared_bytes(decode_, plan);
-    if (plan.beside) {
-      out.grid[0] = device_.sms;
-      out.shared = printing::half_shared(device_);
-    }
+    out.shared = shared(plan);
     for (const int input : text.inputs) out.args.push_back({Kind::input, input});
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
     out.early.emplace();
@@ -140,6 +136,13 @@ class DecodeSchedule : public Schedule {
   }
 
  private:
+  std::int64_t blocks(const DecodeTiling& plan) const {
+    return is_brief(decode_, device_) ? device_.sms : decode_.units * plan.splits;
+  }
+  std::int64_t shared(const DecodeTiling& plan) const {
+    return is_brief(decode_, device_) ? printing::half_shared(device_) : decode_shared_bytes(decode_, plan);
+  }
+
   /// Such that blocks fill the device once or twice, and powers of two between.
   std::vector<std::int64_t> splits() const {
     std::vector<std::int64_t> out{1};

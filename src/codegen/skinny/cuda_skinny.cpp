@@ -44,6 +44,11 @@ std::string does_not_hold(const Skinny& s, const SkinnyPlan& plan, const Device&
                                  registers_of(s, plan, layout));
 }
 
+/// Of a block, with what its place among other launches takes.
+std::int64_t launch_shared(const SkinnyPlan& plan, const skinny::Layout& layout, const Device& device) {
+  return plan.resident == 2 ? std::max(layout.shared_bytes, printing::half_shared(device)) : layout.shared_bytes;
+}
+
 /// Whether a block with x, and one of the launch after it, have room beside each other.
 bool has_room_for_two(const Skinny& s, const Device& device) {
   SkinnyPlan least;
@@ -147,7 +152,7 @@ Outline skinny_outline(const Skinny& s, const Device& device, const Genome& geno
   Outline out;
   out.threads = plan.warps * 32;
   out.registers = registers_of(s, plan, layout);
-  out.shared_bytes = static_cast<double>(layout.shared_bytes);
+  out.shared_bytes = static_cast<double>(launch_shared(plan, layout, device));
   out.blocks = plan.blocks;
   out.trips = static_cast<double>(layout.steps * passes_of(s, plan));
   out.flight_bytes = static_cast<double>(plan.stages * layout.stage_bytes);
@@ -164,8 +169,7 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   out.entry = "planish_kernel";
   out.grid[0] = plan.blocks;
   out.block[0] = plan.warps * 32;
-  out.shared = skinny::layout_of(s, plan).shared_bytes;
-  if (plan.resident == 2) out.shared = std::max(out.shared, printing::half_shared(device));
+  out.shared = launch_shared(plan, skinny::layout_of(s, plan), device);
   for (const int input : printed.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});

@@ -95,13 +95,18 @@ class PointText : public Speller {
 
 }  // namespace
 
+ScatterLaunch scatter_launch(const Kernel& kernel, const Device& device, std::int64_t threads) {
+  const std::int64_t blocks = (kernel.outer_extent() + threads - 1) / threads;
+  const bool takes_a_place = backend::architecture(device.arch).dependent_launch && blocks < device.sms;
+  return takes_a_place ? ScatterLaunch{device.sms, half_shared(device)} : ScatterLaunch{blocks, 0};
+}
+
 Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const Genome& genome) {
   const bool waits = backend::architecture(device.arch).dependent_launch;
   const std::int64_t threads = gene(genome, "threads", 128), points = kernel.outer_extent();
-  const std::int64_t blocks = (points + threads - 1) / threads;
-  // Among launches that begin early it takes the place of any other (half_shared).
-  const bool brief = waits && blocks < device.sms;
-  if (blocks > std::numeric_limits<std::int32_t>::max()) return fail("unsupported", "a scatter of too many elements");
+  const ScatterLaunch launch = scatter_launch(kernel, device, threads);
+  if (launch.blocks > std::numeric_limits<std::int32_t>::max())
+    return fail("unsupported", "a scatter of too many elements");
   Emitted out;
   std::string parameters;
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -127,20 +132,17 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Device& device, const G
   const bool wide = points > std::numeric_limits<std::int32_t>::max() - threads;
   text += fmt::format("  const {0} point = ({0})blockIdx.x * {1} + (int)threadIdx.x;\n", wide ? "long long" : "int",
                       threads);
-  if (points % threads != 0 || brief) text += fmt::format("  if (point >= {}) return;\n", points);
+  if (points < launch.blocks * threads) text += fmt::format("  if (point >= {}) return;\n", points);
   text += writer.coordinates("point");
   print_nodes(text, kernel, closure(kernel, roots, [](int) { return false; }), writer, "  ");
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) text += writer.store(o);
   out.language = "cuda";
   out.entry = "planish_kernel";
   out.source = std::move(text) + "}\n";
-  out.grid[0] = blocks;
+  out.grid[0] = launch.blocks;
   out.block[0] = threads;
+  out.shared = launch.shared;
   if (waits) out.early.emplace();
-  if (brief) {
-    out.grid[0] = device.sms;
-    out.shared = half_shared(device);
-  }
   return out;
 }
 

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "codegen/cost.h"
 #include "codegen/templates/common.h"
 #include "codegen/templates/scatter/cuda_scatter.h"
@@ -17,9 +15,10 @@ class ScatterOnCuda : public Schedule {
   Outline outline(const Genome& genome) const override {
     Outline out;
     out.threads = static_cast<double>(gene(genome, "threads", 128));
-    out.blocks = std::ceil(static_cast<double>(kernel_.outer_extent()) / out.threads);
+    const auto launch = printing::scatter_launch(kernel_, device_, gene(genome, "threads", 128));
+    out.blocks = static_cast<double>(launch.blocks);
     out.registers = 16 + static_cast<double>(kernel_.nodes.size());
-    out.shared_bytes = 0;
+    out.shared_bytes = static_cast<double>(launch.shared);
     out.trips = 1;
     double bytes = 0;
     for (const Node& node : kernel_.nodes) {
