@@ -8,11 +8,10 @@ together, as one CUDA graph, the median of seven. A row is a line of JSON; rates
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import re
 import statistics
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -25,7 +24,9 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-DEVICE = Path(__file__).resolve().parents[2] / "src" / "codegen" / "device"
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+from device_file import Cuda, expanded  # noqa: E402
+
 RATE = 4.37e12
 MULTIPROCESSORS = 132
 MOST_SHARED = 227 * 1024
@@ -105,15 +106,6 @@ MASKS = {
 }  # fmt: skip
 
 
-def expanded(name: str, seen: set[str]) -> str:
-    """A device file with those that it includes."""
-    if name in seen:
-        return ""
-    seen.add(name)
-    text = (DEVICE / name).read_text().replace("#pragma once\n", "")
-    return re.sub(r'#include "(.*)"\n', lambda found: expanded(found[1], seen), text)
-
-
 def source(shape: Shape, variant: Variant) -> str:
     values: dict[str, Any] = asdict(shape) | asdict(variant) | {"scale": repr(shape.head**-0.5), "units": shape.batch * shape.kv_heads}
     size = shape.kv_heads * shape.keys * shape.head
@@ -140,30 +132,6 @@ def variants(shape: Shape) -> list[Variant]:
             if shared_bytes(shape, variant) * blocks <= MOST_SHARED and warps * blocks <= 16:
                 found.append(variant)
     return found
-
-
-class Cuda:
-    """The driver, as far as it is needed here."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *args: Any) -> None:
-        if code := getattr(self.library, name)(*args):
-            raise RuntimeError(f"{name} gave {code}")
-
-    def function(self, cubin: Path, shared: int) -> ctypes.c_void_p:
-        module, found = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin.read_bytes())
-        self.call("cuModuleGetFunction", ctypes.byref(found), module, b"k0")
-        self.call("cuFuncSetAttribute", found, 8, shared)
-        return found
-
-    def launch(self, function: ctypes.c_void_p, blocks: int, threads: int, shared: int, tensors: list[torch.Tensor]) -> None:
-        held = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
-        args = (ctypes.c_void_p * len(held))(*[ctypes.addressof(each) for each in held])
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared, stream, args, None)
 
 
 def microseconds(calls: list[Callable[[], Any]]) -> float:

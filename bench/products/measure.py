@@ -8,11 +8,9 @@ of NaN, the same bits twice, nothing written outside), and timed; the fastest tw
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -27,7 +25,9 @@ from typing import Any
 
 import torch
 
-DEVICE = Path(__file__).resolve().parents[2] / "src" / "codegen" / "device"
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+from device_file import Cuda, expanded  # noqa: E402
+
 MULTIPROCESSORS = 132
 SHARED = 227 * 1024
 
@@ -226,44 +226,11 @@ k0(const u16* a, const u16* b, u16* out, const int* ends, char* maps, float* par
 """
 
 
-def expanded(name: str, seen: set[str]) -> str:
-    """A device file with those that it includes."""
-    if name in seen:
-        return ""
-    seen.add(name)
-    text = (DEVICE / name).read_text().replace("#pragma once\n", "")
-    return re.sub(r'#include "(.*)"\n', lambda found: expanded(found[1], seen), text)
-
-
 def source(s: Shape, t: Tiling) -> str:
     values: dict[str, Any] = asdict(s) | asdict(t) | {"type": "f16" if s.fp16 else "bf16", "bf16": not s.fp16, "bs": s.groups or s.units}
     values["wide"] = s.parts * t.tile_columns
     values["cluster_attribute"] = f"__cluster_dims__({t.cluster}, 1, 1)" if t.cluster > 1 else ""
     return expanded("sm90/product.cuh", set()) + KERNEL % values
-
-
-class Cuda:
-    """The driver, as far as it is needed here."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *args: Any) -> None:
-        if code := getattr(self.library, name)(*args):
-            raise RuntimeError(f"{name} gave {code}")
-
-    def function(self, cubin: Path, shared: int) -> ctypes.c_void_p:
-        module, found = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin.read_bytes())
-        self.call("cuModuleGetFunction", ctypes.byref(found), module, b"k0")
-        self.call("cuFuncSetAttribute", found, 8, shared)
-        return found
-
-    def launch(self, function: ctypes.c_void_p, blocks: int, threads: int, shared: int, tensors: list[torch.Tensor]) -> None:
-        held = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
-        args = (ctypes.c_void_p * len(held))(*[ctypes.addressof(each) for each in held])
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared, stream, args, None)
 
 
 class Timed:
