@@ -27,8 +27,8 @@ std::optional<Kernel> decoding(const ir::Graph& graph, const Usage& usage, const
 
 }  // namespace
 
-std::vector<DecodeGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
-  std::vector<DecodeGroup> groups;
+std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
+  std::vector<KernelGroup> groups;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const ir::GraphNode& node = graph.nodes[static_cast<std::size_t>(n)];
     const ir::Arg* const query = node.arg("query");

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <set>
 #include <vector>
 
+#include "codegen/partition/makers.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/usage.h"
 
@@ -11,12 +11,7 @@
 /// launch of a few thousand elements.
 namespace planish::codegen {
 
-struct DecodeGroup {
-  std::set<int> nodes;  ///< of the graph, without inlined ones
-  Kernel kernel;
-};
-
 /// One for each such attention whose queries are computed for it alone; no node is in two. Deterministic.
-std::vector<DecodeGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);
+std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);
 
 }  // namespace planish::codegen

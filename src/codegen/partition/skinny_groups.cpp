@@ -35,12 +35,12 @@ class Grower {
   Grower(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits)
       : graph_(graph), usage_(usage), limits_(limits), owner_(graph.nodes.size(), -1) {}
 
-  std::vector<SkinnyGroup> grow() {
+  std::vector<KernelGroup> grow() {
     seeds();
     for (std::size_t g = 0; g < groups_.size(); ++g) take_readers(g);
     for (std::size_t g = 0; g < groups_.size(); ++g) join_siblings(g);
     make_operands();
-    std::vector<SkinnyGroup> out;
+    std::vector<KernelGroup> out;
     for (Growing& one : groups_)
       if (one.alive) out.push_back({std::move(one.nodes), std::move(one.kernel)});
     return out;
@@ -230,7 +230,7 @@ class Grower {
 
 }  // namespace
 
-std::vector<SkinnyGroup> skinny_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
+std::vector<KernelGroup> skinny_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
   return Grower(graph, usage, limits).grow();
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <set>
 #include <vector>
 
+#include "codegen/partition/makers.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/usage.h"
 
@@ -13,13 +13,8 @@
 /// that reads it computes for itself.
 namespace planish::codegen {
 
-struct SkinnyGroup {
-  std::set<int> nodes;  ///< of the graph, without inlined ones
-  Kernel kernel;
-};
-
 /// Groups, none of whose nodes another kernel needs. Nodes may be in several groups: those that make an operand.
 /// Deterministic.
-std::vector<SkinnyGroup> skinny_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);
+std::vector<KernelGroup> skinny_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);
 
 }  // namespace planish::codegen

@@ -35,13 +35,17 @@
 //   shift(maximum), divisor(maximum, total)              of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
+// Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
+// pace.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/pipeline.cuh ----
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its

@@ -32,6 +32,7 @@
 //   shift(maximum), divisor(maximum, total)              of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
+#include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
 
@@ -75,19 +76,6 @@ struct AttentionBarriers {
   PL_DEVICE u32 values_out(int stage) const { return base + 16 + 8 * (3 * P::stages + stage); }
 };
 
-/// A place of a ring, and the parity of its phase.
-template <int stages>
-struct AttentionRing {
-  int stage = 0;
-  u32 parity = 0;
-  PL_DEVICE void step() {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// What a block has at a turn: blocks go through sections in one order and then in the other, so that each has as many
 /// long ones as any.
 template <typename P>
@@ -114,7 +102,7 @@ template <typename P, typename F>
 PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
   using L = AttentionLayout<P>;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
-  AttentionRing<P::stages> keys, values;
+  PipelinePlace<P::stages> keys, values;
   u32 parity = 0;  // of queries
   int unit, row;
   for (int turn = 0; attention_turn<P>(turn, unit, row); ++turn) {
@@ -430,7 +418,7 @@ class AttentionConsumer {
   const AttentionBarriers<P> barriers;
   const int group;
   int lane, warp, unit, own_row, row0, row1;
-  AttentionRing<P::stages> keys, values;
+  PipelinePlace<P::stages> keys, values;
   AttentionRows rows;
 };
 

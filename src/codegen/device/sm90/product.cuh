@@ -31,6 +31,7 @@
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 
+#include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
 
@@ -76,24 +77,6 @@ struct ProductBarriers {
   u32 base;
   PL_DEVICE u32 in(int stage) const { return base + 8 * stage; }
   PL_DEVICE u32 out(int stage) const { return base + 8 * (P::stages + stage); }
-};
-
-/// A place of the ring, and the parity of its phase.
-template <int stages>
-struct ProductRing {
-  int stage = 0;
-  u32 parity = 0;
-  PL_DEVICE void step() {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-  PL_DEVICE void skip(int steps) {
-    stage += steps;
-    parity ^= (u32)(stage / stages) & 1;
-    stage %= stages;
-  }
 };
 
 /// What a block has at a turn. Blocks of a cluster have tiles beside each other, for as many turns.
@@ -168,7 +151,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
   using L = ProductLayout<P>;
   constexpr int all = (1 << P::cluster) - 1;
   const ProductBarriers<P> barriers{base + L::barriers_at};
-  ProductRing<P::stages> ring;
+  PipelinePlace<P::stages> ring;
 #pragma unroll
   for (int i = 0; i < L::maps; ++i) tensor_map_acquire(maps + i * 128);
   for (ProductWalk<P> walk(table); walk.next();) {
@@ -406,7 +389,7 @@ class ProductConsumer {
   const u32 base;
   const ProductBarriers<P> barriers;
   ProductWalk<P> walk;
-  ProductRing<P::stages> ring;
+  PipelinePlace<P::stages> ring;
   float* const partial;
   u32* const arrived;
   const int group;
