@@ -164,7 +164,7 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
                 found[t] = clocks(s, t)
                 break
     ordered = sorted(found, key=lambda t: found[t])
-    # Of each tile the best with a cluster and the best without, and as many of these as of those.
+    # The best of each tile with a cluster and without, as many of these as of those.
     kinds: dict[bool, list[Tiling]] = {True: [], False: []}
     for t in ordered:
         kind = kinds[t.cluster > 1]

@@ -73,7 +73,7 @@ std::vector<pid_t> descendants_of(pid_t first) {
   return found;
 }
 
-/// What follows the name in what a process says of itself: "state parent …"; empty where it is gone.
+/// Fields of /proc/PID/stat behind the name: "state parent …"; empty where the process is gone.
 std::string after_name(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid));
   // A name may hold anything.

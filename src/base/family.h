@@ -24,7 +24,7 @@ class Family {
   bool stop_others();
   void go_on();
 
-  /// What the first and all that came of it have used of processors so far.
+  /// Processor time that the first and all that came of it have used so far.
   struct Use {
     double seconds = 0;
     int processes = 0;

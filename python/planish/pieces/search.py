@@ -112,7 +112,7 @@ class Search:
                 made = optimize(module, (inputs, {}), **{**self.settings, **more, "budget": budget, "name": name, "out": Path(scratch) / "run",
                                                          "progress": self.progress, "pieces": False})  # fmt: skip
             except PlanishError as error:
-                # What a machine or a moment refuses is asked again by whoever comes next.
+                # Refusals of a machine or a moment are asked again by whoever comes next.
                 found = Found(error.kind, 1.0, error.message, budget, wanted, None)
                 return store.keep(runner.graph.key, found) if error.kind in _LASTING else found
             result, folder = made.result, Path(made.result.get("shipped") or scratch)

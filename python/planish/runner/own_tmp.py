@@ -54,7 +54,7 @@ def take(*needed: Path) -> None:
         links: dict[str, str] = {}
         for path in (*_with_neighbours(needed), *named, *_model_caches(), *([] if at_home else [str(_STARTED_IN)])):
             shown.add(_followed(path, links))
-        # What it reads by name stays in any folder, also in one that is hidden from guests.
+        # Files that it reads by name stay in any folder, also in one that is hidden from guests.
         _ask(int(asks), [*_outermost({path for path in shown if _lies_hidden(path)}), *(os.path.realpath(path) for path in needed)])
         for link, target in links.items():
             with contextlib.suppress(OSError):  # there, in a folder that stays

@@ -53,8 +53,8 @@ DecodeTiling decode_plan(const Genome& genome) {
   return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
 }
 
-/// Whether keys are so few that the launches beside it matter more: it has a block a multiprocessor then, of half its
-/// shared memory (printing::half_shared).
+/// Keys so few that the launches beside it matter more: it has a block a multiprocessor then, of half its shared memory
+/// (printing::half_shared).
 bool is_brief(const Decode& d, const Device& device) {
   constexpr std::int64_t few = 128 << 10;  // bytes a multiprocessor
   return d.units <= device.sms && d.units * d.length * (d.features + d.columns) * 2 <= few * device.sms;
@@ -204,13 +204,9 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   PLANISH_TRY(d.values, rows_of(kernel, a.values.second, a.values.n[0], a.values.k[0], d.element));
   if (half_type(kernel, a.scores.first) != d.element) return no_decode("queries of another precision than keys");
   const Node* const query = contraction::plain_load(kernel, a.scores.first);
-  const int feature = a.scores.k[0];
-  d.computed = query == nullptr || !query->where.empty() || gathers(*query) ||
-               query->index.coefficient_of(feature) != 1 || query->index.constant_term() % whole_vector != 0 ||
-               !std::ranges::all_of(query->index.terms(), [&](const auto& term) {
-                 const bool own = term.atom.kind == ir::Atom::Kind::variable && term.atom.variable == feature;
-                 return own || term.coefficient % whole_vector == 0;
-               });
+  const auto own = ir::scale(ir::IndexExpr::variable(a.scores.k[0]), -1);
+  d.computed = query == nullptr || !query->where.empty() || query->index.coefficient_of(a.scores.k[0]) != 1 ||
+               !is_whole(ir::add(query->index, own, kernel.space));
   return d;
 }
 

@@ -40,7 +40,7 @@ class DecodePrinter {
     out.inputs = inputs_ = writer_.inputs(roots);
     const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
     writer_.line("// ---- policy ----");
-    // What a launch before may have written.
+    // Inputs may be what a launch before has written.
     writer_.line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }");
     policy();
     entry();
@@ -86,7 +86,7 @@ class DecodePrinter {
           fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       writer_.line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
-    end_struct();
+    writer_.close_declaration();
     begin_of("key", d_.keys);
     begin_of("value", d_.values);
     end();
@@ -94,11 +94,7 @@ class DecodePrinter {
     score();
     softmax();
     store();
-    end_struct();
-  }
-  void end_struct() {
-    writer_.close();
-    writer_.out.insert(writer_.out.size() - 1, ";");
+    writer_.close_declaration();
   }
 
   void begin_of(const char* name, const KeyRows& rows) {
@@ -200,7 +196,7 @@ class DecodePrinter {
     }
     writer_.open("struct Given {");
     for (const int id : loads) writer_.line(fmt::format("{} v{};", printing::computing_type(node(id).dtype), id));
-    end_struct();
+    writer_.close_declaration();
     const std::vector<std::pair<std::string, std::vector<int>>> places{
         {"unit", a_.scores.batch}, {"row", a_.scores.m}, {"key", a_.scores.n}};
     open(fmt::format("Given given({}, int row, int key)", at), writer_.inputs(roots), places);

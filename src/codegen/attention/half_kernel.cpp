@@ -44,10 +44,7 @@ class HalfPrinter {
  private:
   void line(std::string_view text) { writer_.line(text); }
   void open(std::string_view text) { writer_.open(text); }
-  void close(bool semicolon = false) {
-    writer_.close();
-    if (semicolon) writer_.out.insert(writer_.out.size() - 1, ";");
-  }
+  void close() { writer_.close(); }
   std::int64_t extent(int variable) const { return kernel_.space.extent(variable); }
   std::string element() const { return half_.element == DType::bf16 ? "bf16" : "f16"; }
   std::int64_t columns() const { return (half_.columns + 7) / 8 * 8; }
@@ -83,7 +80,7 @@ class HalfPrinter {
     line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
                      printing::literal(DType::f32, natural * std::numbers::log2e, 0),
                      printing::literal(DType::f32, natural, 0)));
-    close(true);
+    writer_.close_declaration();
   }
 
   void functors() {
@@ -110,7 +107,7 @@ class HalfPrinter {
     softmax("shift(float maximum)", a_.shift);
     softmax("divisor(float maximum, float total)", a_.divisor);
     store();
-    close(true);
+    writer_.close_declaration();
   }
 
   /// Its map, and the copy of a box of so many rows.
@@ -183,7 +180,7 @@ class HalfPrinter {
   void ahead() {
     open("struct Ahead {");
     for (const int id : half_.ahead) line(fmt::format("{} l{}[{}];", word(id), id, plan_.keys / 4));
-    close(true);
+    writer_.close_declaration();
     open("PL_DEVICE void ask(Ahead& ahead, int unit, int row0, int row1, int first) const {");
     if (!half_.ahead.empty()) {
       writer_.decode("unit", half_.units);

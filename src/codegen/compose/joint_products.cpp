@@ -38,11 +38,22 @@ std::optional<ProductText> text_of(std::string_view source) {
   return out;
 }
 
-std::set<int> buffers_of(const Launch& launch) {
+/// The buffers of a launch; `written`: of those alone that it may write, whose parameters are no pointers to `const`.
+std::set<int> buffers_of(const Launch& launch, const ProductText& text, bool written) {
   std::set<int> out;
-  for (const auto& arg : launch.args)
-    if (const auto* one = std::get_if<program::BufferArg>(&arg)) out.insert(one->buffer);
+  for (std::size_t i = 0; i < launch.args.size(); ++i) {
+    const auto* const arg = std::get_if<program::BufferArg>(&launch.args[i]);
+    if (arg != nullptr && !(written && text.parameters[i].type.starts_with("const "))) out.insert(arg->buffer);
+  }
   return out;
+}
+
+/// Whether the second touches nothing that the first writes.
+bool is_free_of(const Launch& first, const ProductText& first_text, const Launch& second,
+                const ProductText& second_text) {
+  const std::set<int> touched = buffers_of(second, second_text, false);
+  return std::ranges::none_of(buffers_of(first, first_text, true),
+                              [&](int buffer) { return touched.contains(buffer); });
 }
 
 class Joiner {
@@ -67,42 +78,23 @@ class Joiner {
   }
 
  private:
-  /// Nothing of one is written by the other: they have in common only what no step writes.
-  bool are_apart(const Launch& a, const Launch& b) {
-    const std::set<int> second = buffers_of(b);
-    return std::ranges::all_of(buffers_of(a),
-                               [&](int buffer) { return !second.contains(buffer) || is_read(a, b, buffer); });
-  }
-  /// Whether both only read it: a product's inputs are `const` pointers.
-  bool is_read(const Launch& a, const Launch& b, int buffer) {
-    for (const Launch* one : {&a, &b}) {
-      const auto text = text_of(source(*one));
-      for (std::size_t i = 0; i < one->args.size(); ++i) {
-        const auto* arg = std::get_if<program::BufferArg>(&one->args[i]);
-        if (arg != nullptr && arg->buffer == buffer && !text->parameters[i].type.starts_with("const ")) return false;
-      }
-    }
-    return true;
-  }
-
   const std::string& source(const Launch& launch) const {
     return program_.kernels[static_cast<std::size_t>(launch.kernel)].source;
   }
 
   std::optional<Launch> joint(const Launch& a, const Launch& b) {
     const auto first = work_.find(a.kernel), second = work_.find(b.kernel);
-    if (first == work_.end() || second == work_.end() || a.block != b.block || a.grid != b.grid || !a.programmatic ||
-        !b.programmatic)
+    if (first == work_.end() || second == work_.end() || a.block != b.block || a.grid != b.grid || a.grid[0] < 2 ||
+        !a.programmatic || !b.programmatic)
       return std::nullopt;
     const auto one = text_of(source(a)), other = text_of(source(b));
     if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
-        other->parameters.size() != b.args.size() || !are_apart(a, b))
+        other->parameters.size() != b.args.size() || !is_free_of(a, *one, b, *other) || !is_free_of(b, *other, a, *one))
       return std::nullopt;
     const double all = first->second + second->second;
     const auto blocks = static_cast<double>(a.grid[0]);
     const auto share =
         static_cast<std::int64_t>(std::llround(std::clamp(blocks * first->second / all, 1.0, blocks - 1)));
-    if (share < 1 || share >= a.grid[0]) return std::nullopt;
     Launch out = a;
     out.args.insert(out.args.end(), b.args.begin(), b.args.end());
     out.shared = std::max(a.shared, b.shared);
@@ -122,12 +114,13 @@ class Joiner {
       }
       ++number;
     }
-    constexpr std::string_view most =
-        "(product0::Policy::{0} > product1::Policy::{0} ? product0::Policy::{0} : product1::Policy::{0})";
+    constexpr std::string_view resident =
+        "(product0::Policy::resident > product1::Policy::resident ? product0::Policy::resident : "
+        "product1::Policy::resident)";
     out += fmt::format(
         "extern \"C\" __global__ void __launch_bounds__(product0::Policy::warps * 32, {}) planish_kernel({}) {{\n"
         "  extern __shared__ __align__(128) unsigned char memory[];\n",
-        fmt::format(fmt::runtime(most), "resident"), parameters);
+        resident, parameters);
     out += fmt::format(
         "  if (blockIdx.x < {0}) {{\n    const product0::Policy::Args args{{{1}}};\n"
         "    skinny_product<product0::Policy>(args, memory, blockIdx.x, {0});\n  }} else {{\n"

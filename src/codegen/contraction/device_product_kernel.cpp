@@ -48,10 +48,7 @@ class DevicePrinter {
  private:
   void line(std::string_view text) { writer_.line(text); }
   void open(std::string_view text) { writer_.open(text); }
-  void close(bool semicolon = false) {
-    writer_.close();
-    if (semicolon) writer_.out.insert(writer_.out.size() - 1, ";");
-  }
+  void close() { writer_.close(); }
   bool across(Operand operand) const { return product_.direct(operand)->carrier == Carrier::along_rows; }
   int row() const { return c_.m.front(); }
   int column() const { return c_.n.front(); }
@@ -80,7 +77,7 @@ class DevicePrinter {
                      tiling_.splits, tiling_.raster, size_of(output_.dtype)));
     line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, words = {};",
                      tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), words()));
-    close(true);
+    writer_.close_declaration();
   }
 
   void functors() {
@@ -97,7 +94,7 @@ class DevicePrinter {
     coordinates("column");
     line(fmt::format("return (char*)(out0 + ({}));", writer_.place_of(output_.index)));
     close();
-    close(true);
+    writer_.close_declaration();
   }
 
   /// Its map, and the copy of a box.

@@ -44,6 +44,11 @@ void PlaceWriter::close() {
   line("}");
 }
 
+void PlaceWriter::close_declaration() {
+  --depth_;
+  line("};");
+}
+
 void PlaceWriter::decode(std::string_view linear, std::span<const int> variables) {
   std::int64_t later = 1;
   for (std::size_t i = variables.size(); i-- > 0;) {

@@ -33,6 +33,8 @@ class PlaceWriter : public printing::Speller {
   void line(std::string_view text);
   void open(std::string_view text);
   void close();
+  /// The same of a struct, or of another declaration that a semicolon ends.
+  void close_declaration();
   /// Coordinates of `variables` from the linear position `linear`, an expression of type int, not negative.
   void decode(std::string_view linear, std::span<const int> variables);
   /// Definitions of all that `roots` need.

@@ -99,8 +99,7 @@ class Printer {
     open("struct Args {");
     for (const int i : inputs_) line(parameter(i) + ";");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) line(result(o) + ";");
-    writer_.close();
-    line(";");
+    writer_.close_declaration();
   }
   /// Pointers by their names, of those that the nodes below `roots` read.
   void pointers(const std::vector<int>& roots) {
@@ -205,8 +204,7 @@ class Printer {
     open("struct Held {");
     for (const auto& [id, _] : readers)
       line(is_half(stored(id)) ? fmt::format("uint4 r{};", id) : fmt::format("uint4 r{0}, s{0};", id));
-    writer_.close();
-    line(";");
+    writer_.close_declaration();
     line("template <int of>");
     open("static PL_DEVICE Held held(const Args& args, int m, int k) {");
     line("Held out;");

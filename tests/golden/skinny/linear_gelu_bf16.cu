@@ -56,8 +56,7 @@ struct Args {
   const unsigned short* in1;
   const unsigned short* in2;
   unsigned short* out0;
-}
-;
+};
 static PL_DEVICE void touch(const Args& args) {
   for (int i = threadIdx.x * 128; i < 16384; i += warps * 32 * 128) prefetch_line((const char*)args.in0 + i);
 }
@@ -67,8 +66,7 @@ static PL_DEVICE const void* weight(const Args& args, int part, int row) {
 }
 struct Held {
   uint4 r0;
-}
-;
+};
 template <int of>
 static PL_DEVICE Held held(const Args& args, int m, int k) {
   Held out;
