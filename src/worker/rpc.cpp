@@ -96,7 +96,7 @@ Result<std::string> Child::receive(TimePoint deadline) {
       look = deadline_in(look_every);
       const Family::Use use = family_.use();
       const double asleep = seconds_since(asleep_since);
-      if (!use.waits || use.seconds - used > awake * std::max(asleep, 1.0)) {
+      if (!use.waits || use.processes <= alone_ || use.seconds - used > awake * std::max(asleep, 1.0)) {
         asleep_since = real_clock().now();
         used = use.seconds;
       } else if (asleep > sleep_limit_) {
@@ -229,6 +229,7 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
     // Not asked of events: the descriptors of the answer behind one may have been read together with it.
     if (process_.channel().waiting_fds() > 0) return malformed("descriptors that it does not name");
     if (!message.contains("id") || message["id"] != id) return malformed("not the answer to this request");
+    if (!asked_ && sleep_limit_ > 0) alone_ = family_.use().processes;
     asked_ = true;
     if (const auto error = message.find("error"); error != message.end()) {
       std::string kind, message_of_it, trace;

@@ -62,7 +62,8 @@ class Child {
   /// JSON text of what holds a guest in its place, as whoever confined it said; empty where nobody did.
   const std::string& sandbox() const { return sandbox_; }
   void set_memory_limit(std::size_t bytes) { memory_limit_ = bytes; }
-  /// Asleep for so long in the middle of an answer, with all that came of it, it is a `hang`: nobody can wake it.
+  /// Asleep for so long in the middle of an answer, with processes that came of it since its first answer, it is a
+  /// `hang`: nobody can wake them. Of one that sleeps alone the limits of requests decide. Before the first request.
   void set_sleep_limit(double seconds) { sleep_limit_ = seconds; }
   void set_cancel(CancelToken token) { cancel_ = std::move(token); }
   void kill() { process_.kill(); }
@@ -92,6 +93,7 @@ class Child {
   bool asked_ = false;  ///< an answer has come: from now on what it says of its place is the guest's word
   std::size_t memory_limit_ = 0;
   double sleep_limit_ = 0;  ///< 0: none
+  int alone_ = 0;           ///< processes when it first answered, before it did anything foreign
   Family family_;
   std::int64_t prepared_ = 0;  ///< the number of the request that waits to be rung for
   std::optional<CancelToken> cancel_;
