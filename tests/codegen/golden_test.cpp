@@ -23,7 +23,6 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
-#include "codegen/recurrence/step_text.h"
 #include "codegen/templates/template.h"
 #include "column_samples.h"
 #include "contraction_samples.h"

@@ -4,18 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/compiled.h"
+#include "codegen/device/device_files.h"
 #include "codegen/devices.h"
 #include "codegen/graph_builder.h"
 #include "codegen/kernel_key.h"
 #include "codegen/lower/lower.h"
-#include "codegen/recurrence/step_text.h"
 #include "codegen/recurrence_samples.h"
 #include "codegen/templates/recurrence/cuda_recurrence.h"
 
@@ -51,17 +53,13 @@ std::vector<std::string> parameters(const std::string& source) {
 }
 
 void run_step(const Emitted& step, Memory& memory, unsigned seed) {
-  std::string source = step.source;
-  const auto machine = recurrence::step_machine();
-  const std::size_t at = source.find(machine);
-  REQUIRE(at != std::string::npos);
-  source.replace(at, machine.size(),
-                 fmt::format("#include \"{}/tests/codegen/tools/cluster_emulator.h\"\n", PLANISH_SOURCE_DIR));
-  // Before names of the kernel's are macros.
-  source =
-      "#include <algorithm>\n#include <cmath>\n#include <cstdio>\n#include <functional>\n#include <map>\n"
-      "#include <random>\n#include <vector>\n" +
-      source;
+  constexpr std::array<std::string_view, 1> files{"sm90/recurrence.cuh"};
+  constexpr std::array<DeviceFile, 3> machine{{{"types.cuh", ""}, {"sm90/ptx.cuh", ""}, {"sm90/cluster.cuh", ""}}};
+  const std::string on_device = device_text(files);
+  REQUIRE(step.source.starts_with(on_device));
+  std::string source = fmt::format("#define THREADS {}\n#define CLUSTER {}\n#include \"{}/{}\"\n", step.block[0],
+                                   step.cluster[0], PLANISH_SOURCE_DIR, "tests/codegen/tools/cluster_emulator.h");
+  source += device_text(files, machine) + step.source.substr(on_device.size());
   std::string arguments;
   const auto names = parameters(step.source);
   REQUIRE(names.size() == step.args.size());
@@ -150,7 +148,7 @@ class Trial {
     launches.insert(launches.end(), emitted->after.begin(), emitted->after.end());
     int layer = 0, steps = 0;
     for (const Emitted& launch : launches) {
-      if (launch.source.find("rn_cluster") == std::string::npos) continue;
+      if (launch.source.find("recurrence<Policy>") == std::string::npos) continue;
       const auto names = parameters(launch.source);
       for (std::size_t i = 0; i < names.size(); ++i) {
         if (names[i].starts_with("made")) multiply(layer, names[i][4] - '0', memory_.of(launch.args[i]));
@@ -299,10 +297,9 @@ TEST_CASE("weights that registers do not hold are read from shared memory") {
   const auto emitted = emit(*kernel, h200(), whole);
   REQUIRE_MESSAGE(emitted.has_value(), illegal(*kernel, h200(), whole));
   const std::string step = emitted->after.empty() ? emitted->source : emitted->after.back().source;
-  const auto number = [&](const std::string& name) {
-    return std::stoi(step.substr(step.find("#define " + name + " ") + 9 + name.size()));
-  };
-  CHECK(number("KEPT") < number("CHUNKS"));
+  constexpr std::string_view name = " kept = ";
+  // Each of sixteen threads has chunks of four of the state's 130 elements, 65 units a block.
+  CHECK(std::stoi(step.substr(step.find(name) + name.size())) < (2 * 17 + 15) / 16);
   Trial(n, genome).run();
 }
 

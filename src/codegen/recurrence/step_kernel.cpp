@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
-#include "codegen/recurrence/step_text.h"
+#include "codegen/device/device_files.h"
 
 namespace planish::codegen::recurrence {
 namespace {
@@ -72,99 +73,102 @@ class Printer {
       : network_(network), plan_(plan), task_(task), layout_(layout_of(network, plan)) {}
 
   std::string print() {
-    constants();
-    functions_of_tensors();
-    out_ += step_machine();
-    out_ += "// ---- kernel ----\n";
-    out_ += step_functions();
-    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) planish_kernel({}) ", layout_.threads,
-                        parameters());
-    out_ += step_body();
+    static constexpr std::array<std::string_view, 1> files{"sm90/recurrence.cuh"};
+    out_ = device_text(files);
+    policy();
+    functors();
+    entry();
     return std::move(out_);
   }
 
  private:
-  void define(std::string_view name, std::int64_t value) { out_ += fmt::format("#define {} {}\n", name, value); }
-
-  void constants() {
-    const int padded = padded_units(layout_), part = part_of(plan_.slice, padded);
-    const std::int64_t send = std::int64_t{plan_.slice} * padded * 4;
-    define("GATES", gates(network_.cell));
-    define("STEPS", network_.steps);
-    define("BATCH", network_.batch);
-    define("HIDDEN", network_.hidden);
-    define("CELLS", plan_.cells);
-    define("STACKED", plan_.stacked ? 1 : 0);
-    define("CLUSTER", plan_.cluster);
-    define("SLICES", layout_.slices);
-    define("SLICE", plan_.slice);
-    define("UNITS", plan_.units);
-    define("ROWS", plan_.rows);
-    define("TURNS", up(plan_.slice, plan_.rows));
-    define("SUMS", sums(network_, plan_));
-    define("EXCHANGE", static_cast<int>(plan_.exchange));
-    define("BLOCK_UNITS", layout_.block_units);
-    define("PADDED", padded);
-    define("PART", part);
-    define("QUADS", padded / 4);
-    define("ALL_CHUNKS", plan_.cluster * (padded / 4));
-    define("CHUNKS", layout_.chunks);
-    define("KEPT", layout_.kept_chunks);
-    define("WARPS", layout_.warps);
-    define("SUMMING", 32 * layout_.warps);
-    define("THREADS", layout_.threads);
-    define("HANDS_REGISTERS", layout_.hands_registers ? 1 : 0);
-    define("GIVES_ALL", task_.all ? 1 : 0);
-    define("STATE_BYTES", layout_.state_bytes);
-    define("SEND_BYTES", send);
-    define("ZEROS_AT", zeros_at);
-    std::int64_t at = bars_bytes;
-    define("STATE_AT", at);
-    define("BELOW_AT", at += 2 * layout_.state_bytes);
-    define("MINE_AT", at += plan_.stacked ? 2 * layout_.state_bytes : 0);
-    define("WEIGHTS_AT", at + 2 * send);
+  template <typename... Args>
+  void line(fmt::format_string<Args...> text, Args&&... args) {
+    out_ += fmt::format(text, std::forward<Args>(args)...) + "\n";
   }
 
-  static std::string at(std::string_view tensor, const Strides& s, std::string_view outer) {
-    return fmt::format("{}[{}LL + {} * {}LL + (b) * {}LL + (k) * {}LL]", tensor, s.offset, outer, s.outer, s.batch,
+  void policy() {
+    line("struct Policy {{");
+    line("  static constexpr int gates = {}, steps = {}, batch = {}, hidden = {}, cells = {};", gates(network_.cell),
+         network_.steps, network_.batch, network_.hidden, plan_.cells);
+    line("  static constexpr int cluster = {}, slices = {}, slice = {}, units = {}, rows = {}, exchange = {};",
+         plan_.cluster, layout_.slices, plan_.slice, plan_.units, plan_.rows, static_cast<int>(plan_.exchange));
+    line("  static constexpr int block_units = {}, kept = {}, warps = {}, threads = {};", layout_.block_units,
+         layout_.kept_chunks, layout_.warps, layout_.threads);
+    line("  static constexpr bool stacked = {}, hands_registers = {}, all = {};", plan_.stacked,
+         layout_.hands_registers, task_.all);
+    line("}};");
+  }
+
+  static std::string at(std::string_view tensor, const Strides& s, std::string_view outer, std::string_view unit) {
+    return fmt::format("{}[{}ll + {} * {}ll + b * {}ll + {} * {}ll]", tensor, s.offset, outer, s.outer, s.batch, unit,
                        s.unit);
   }
 
-  void functions_of_tensors() {
-    out_ += fmt::format("#define FIRST_H(b, k) {}\n", task_.h0 ? at("h0", task_.h0_at, "cell") : "0.0f");
-    out_ += fmt::format("#define FIRST_C(b, k) {}\n", task_.c0 ? at("c0", task_.c0_at, "cell") : "0.0f");
-    out_ += fmt::format("#define ALL(t, b, k) {}\n", task_.all ? at("all", task_.all_at, "(t)") : "handed[0]");
-    out_ += fmt::format("#define PLAIN(x) {}\n",
-                        network_.cell == Cell::relu ? "((x) > 0.0f || (x) != (x) ? (x) : 0.0f)" : "tanhf(x)");
-    const auto last = [&](bool there, std::string_view name, const Strides& s, std::string_view value) {
-      return there ? fmt::format("{}[{}LL + cell * {}LL + b * {}LL + unit * {}LL] = {};", name, s.offset, s.outer,
-                                 s.batch, s.unit, value)
-                   : "";
+  /// Arguments of all cells that a launch has once.
+  std::vector<std::pair<std::string_view, std::string_view>> shared_arguments() const {
+    std::vector<std::pair<std::string_view, std::string_view>> list;
+    if (task_.h0) list.emplace_back("const float*", "h0");
+    if (task_.c0) list.emplace_back("const float*", "c0");
+    if (task_.all) list.emplace_back("float*", "every");
+    if (task_.last_h) list.emplace_back("float*", "last_h");
+    if (task_.last_c) list.emplace_back("float*", "last_c");
+    return list;
+  }
+
+  void functors() {
+    line("struct Functors {{");
+    line("  int cell;");
+    line("  const float *made, *hidden_weights, *hidden_bias, *input_weights, *input_bias;");
+    for (const auto& [type, name] : shared_arguments()) line("  {} {};", type, name);
+    line("  float* handed;\n  u32* flags;");
+    const auto first = [&](std::string_view name, bool there, std::string_view tensor, const Strides& s) {
+      line("  PL_DEVICE float {}(int b, int k) const {{ return {}; }}", name,
+           there ? at(tensor, s, "cell", "k") : "0.0f");
     };
-    out_ += fmt::format("#define GIVE_LAST {} {}\n", last(task_.last_h, "last_h", task_.last_h_at, "h_before[turn]"),
-                        last(task_.last_c, "last_c", task_.last_c_at, "c[turn]"));
-    out_ += "#define CELL_POINTERS ";
-    if (!plan_.stacked) out_ += "float* const handed = 0; u32* const flags = 0; ";
-    pointer("made", "made", [&](int c) { return !plan_.stacked || c == 0; }, {});
+    first("first_h", task_.h0, "h0", task_.h0_at);
+    first("first_c", task_.c0, "c0", task_.c0_at);
+    line("  PL_DEVICE void give(int t, int b, int k, float h) const {{ {} }}",
+         task_.all ? at("every", task_.all_at, "t", "k") + " = h;" : "");
+    const auto last = [&](bool there, std::string_view name, const Strides& s, std::string_view value) {
+      return there ? fmt::format("{} = {}; ", at(name, s, "cell", "k"), value) : std::string();
+    };
+    line("  PL_DEVICE void last(int b, int k, float h, float c) const {{ {}{}}}",
+         last(task_.last_h, "last_h", task_.last_h_at, "h"), last(task_.last_c, "last_c", task_.last_c_at, "c"));
+    line("  PL_DEVICE float plain(float x) const {{ return {}; }}",
+         network_.cell == Cell::relu ? "x > 0.0f || x != x ? x : 0.0f" : "tanhf(x)");
+    line("}};");
+  }
+
+  void entry() {
+    line("// ---- kernel ----");
+    line("extern \"C\" __global__ void __launch_bounds__({}, 1) planish_kernel({}) {{", layout_.threads, parameters());
+    line("  extern __shared__ __align__(128) unsigned char pl_smem[];");
+    line("  Functors f;");
+    line("  f.cell = blockIdx.x / {};", plan_.cluster * layout_.slices);
+    const auto reads_below = [&](int c) { return plan_.stacked && c > 0; };
+    pointer("made", "made", [&](int c) { return !reads_below(c); }, {});
     pointer("hidden_weights", "wh", [](int) { return true; }, task_.hidden_weights);
     pointer("hidden_bias", "bh", [&](int) { return task_.biases; }, task_.hidden_bias);
-    const auto reads_below = [&](int c) { return plan_.stacked && c > 0; };
     pointer("input_weights", "wx", reads_below, task_.input_weights);
     pointer("input_bias", "bx", [&](int c) { return task_.biases && reads_below(c); }, task_.input_bias);
-    out_ += "\n";
+    for (const auto& [type, name] : shared_arguments()) line("  f.{0} = {0};", name);
+    line("  f.handed = {}, f.flags = {};", plan_.stacked ? "handed" : "0", plan_.stacked ? "flags" : "0");
+    line("  recurrence<Policy>(f, shared_address(pl_smem));");
+    line("}}");
   }
 
   /// The pointer of the cell at hand: of each cell that has one, the next of the offsets, if there are any.
   template <typename Has>
   void pointer(std::string_view name, std::string_view prefix, const Has& has,
                const std::vector<std::int64_t>& offsets) {
-    out_ += fmt::format("const float* const {} = ", name);
+    std::string choice;
     std::size_t next = 0;
     for (int c = 0; c < plan_.cells; ++c) {
       if (!has(c)) continue;
-      out_ += fmt::format("cell == {} ? {}{} + {}LL : ", c, prefix, c, offsets.empty() ? 0 : offsets[next++]);
+      choice += fmt::format("f.cell == {} ? {}{} + {}ll : ", c, prefix, c, offsets.empty() ? 0 : offsets[next++]);
     }
-    out_ += "(const float*)0; ";
+    line("  f.{} = {}(const float*)0;", name, choice);
   }
 
   std::string parameters() const {
@@ -179,11 +183,7 @@ class Printer {
       add(fmt::format("const float* __restrict__ wx{}", c));
       if (task_.biases) add(fmt::format("const float* __restrict__ bx{}", c));
     }
-    if (task_.h0) add("const float* __restrict__ h0");
-    if (task_.c0) add("const float* __restrict__ c0");
-    if (task_.all) add("float* __restrict__ all");
-    if (task_.last_h) add("float* __restrict__ last_h");
-    if (task_.last_c) add("float* __restrict__ last_c");
+    for (const auto& [type, name] : shared_arguments()) add(fmt::format("{} __restrict__ {}", type, name));
     if (plan_.stacked) {
       add("float* handed");
       add("u32* flags");

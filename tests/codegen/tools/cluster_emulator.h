@@ -1,7 +1,7 @@
-// Runs a step kernel of codegen/recurrence on a CPU, in place of its machine (step_machine()): every thread is a fiber,
-// warps take turns at random, some of them slowly, and what is sent or fetched lands late. Barriers that are left too
-// early, arrive too often or wait for nothing end the process or the run. The text that includes it defines SUMMING,
-// THREADS and CLUSTER before, and after it the kernel, `emulated_call` and EMULATED_RUN.
+// Runs `sm90/recurrence.cuh` on a CPU, in place of the files of instructions: every thread is a fiber, warps take turns
+// at random, some of them slowly, and what is sent or fetched lands late. Barriers that are left too early, arrive too
+// often or wait for nothing end the process or the run. The text that includes it defines THREADS and CLUSTER before,
+// and after it the kernel and who calls emu::run().
 #pragma once
 
 #include <sys/mman.h>
@@ -21,11 +21,19 @@
 #define __global__
 #define __restrict__
 #define __launch_bounds__(threads, blocks)
-#define RN_FN static inline
+#define __shared__
+#define __align__(n) __attribute__((aligned(n)))
+#define PL_DEVICE inline
 typedef unsigned int u32;
-struct alignas(16) F4 {
+typedef unsigned long long u64;
+struct alignas(16) float4 {
   float x, y, z, w;
 };
+inline float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
+
+alignas(128) unsigned char pl_smem[1];  // named by kernels; blocks have memory of their own
 
 namespace emu {
 
@@ -139,78 +147,76 @@ inline Place block_place() {
 #define threadIdx emu::thread_place()
 #define blockIdx emu::block_place()
 
-RN_FN u32 rn_shared() {
+PL_DEVICE u32 shared_address(const void*) {
   return emu::base;
 }
-RN_FN F4 rn_get4(u32 a) {
-  F4 v;
+PL_DEVICE float4 shared_load_4(u32 a) {
+  float4 v;
   std::memcpy(&v, emu::at(emu::block(), a, 16, 16), 16);
   return v;
 }
-RN_FN float rn_get(u32 a) {
+PL_DEVICE float shared_load(u32 a) {
   float v;
   std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4);
   return v;
 }
-RN_FN void rn_put(u32 a, float v) {
+PL_DEVICE void shared_store(u32 a, float v) {
   std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4);
 }
-RN_FN void rn_put4(u32 a, F4 v) {
+PL_DEVICE void shared_store_4(u32 a, float4 v) {
   std::memcpy(emu::at(emu::block(), a, 16, 16), &v, 16);
 }
-RN_FN void rn_put_word(u32 a, u32 v) {
-  std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4);
-}
-RN_FN float rn_other(float v, int mask) {
+inline float __shfl_xor_sync(unsigned, float v, int mask) {
   const u32 got = emu::exchange(emu::bits(v))[(emu::now->id & 31) ^ mask];
   std::memcpy(&v, &got, 4);
   return v;
 }
-RN_FN u32 rn_first(u32 v) {
-  return emu::exchange(v)[0];
+inline u32 __shfl_sync(unsigned, u32 v, int lane) {
+  return emu::exchange(v)[lane];
 }
-RN_FN int rn_all(int p) {
-  const u32* all = emu::exchange(p != 0);
+inline bool __all_sync(unsigned, bool p) {
+  const u32* all = emu::exchange(p);
   return std::all_of(all, all + 32, [](u32 one) { return one != 0; });
 }
-RN_FN void rn_warp() {
+inline void __syncwarp() {
   emu::exchange(0);
 }
-RN_FN void rn_block() {
+inline void __syncthreads() {
   emu::meet(emu::block().all, THREADS);
 }
-RN_FN void rn_summing() {
-  emu::meet(emu::block().summing, SUMMING);
+PL_DEVICE void named_barrier_wait(int number, int count) {
+  assert(number == 1);
+  emu::meet(emu::block().summing, count);
 }
-RN_FN void rn_cluster() {
+PL_DEVICE void cluster_barrier() {
   emu::meet(emu::clusters[emu::now->block / CLUSTER], CLUSTER * THREADS);
 }
-RN_FN u32 rn_rank() {
+PL_DEVICE int cluster_rank() {
   return emu::now->block % CLUSTER;
 }
-RN_FN void rn_bar_init(u32 a, u32 n) {
+PL_DEVICE void barrier_init(u32 a, int n) {
   emu::at(emu::block(), a, 8, 8);
-  emu::block().barriers[a] = {static_cast<int>(n), static_cast<int>(n)};
+  emu::block().barriers[a] = {n, n};
 }
-RN_FN void rn_bars_seen() {}
-RN_FN void rn_bar_expect(u32 a, u32 n) {
+PL_DEVICE void barrier_init_fence() {}
+PL_DEVICE void barrier_expect(u32 a, int n) {
   emu::Barrier& b = emu::barrier_at(emu::block(), a);
-  b.bytes += static_cast<int>(n);
+  b.bytes += n;
   --b.pending;
   b.look();
 }
-RN_FN void rn_bar_wait(u32 a, u32 parity) {
+PL_DEVICE void barrier_wait(u32 a, u32 parity) {
   emu::Barrier& b = emu::barrier_at(emu::block(), a);
   while (b.parity == static_cast<int>(parity)) emu::yield();
 }
-RN_FN void rn_bar_wait_for_stores(u32 a, u32 parity) {
-  rn_bar_wait(a, parity);
+PL_DEVICE void barrier_wait_acquire(u32 a, u32 parity) {
+  barrier_wait(a, parity);
 }
-RN_FN u32 rn_of_block(u32 a, u32 rank) {
+PL_DEVICE u32 cluster_address(u32 a, int rank) {
   assert(rank < CLUSTER);
-  return a | rank << 24;
+  return a | static_cast<u32>(rank) << 24;
 }
-RN_FN void rn_send4(u32 a, F4 v, u32 bar) {
+PL_DEVICE void cluster_send_16(u32 a, float4 v, u32 bar) {
   emu::Block* there = &emu::block_at(a);
   assert(a >> 24 == bar >> 24);
   emu::on_the_way.push_back([=] {
@@ -218,7 +224,7 @@ RN_FN void rn_send4(u32 a, F4 v, u32 bar) {
     emu::land(*there, bar, 16);
   });
 }
-RN_FN void rn_send(u32 to, u32 from, u32 n, u32 bar) {
+PL_DEVICE void cluster_copy(u32 to, u32 from, int n, u32 bar) {
   emu::Block *there = &emu::block_at(to), *here = &emu::block();
   assert(to >> 24 == bar >> 24 && n % 16 == 0);
   emu::on_the_way.push_back([=] {
@@ -226,7 +232,7 @@ RN_FN void rn_send(u32 to, u32 from, u32 n, u32 bar) {
     emu::land(*there, bar, n);
   });
 }
-RN_FN void rn_fetch(u32 to, const float* from, u32 n, u32 bar) {
+PL_DEVICE void bulk_load(u32 to, const void* from, int n, u32 bar) {
   emu::Block* here = &emu::block();
   assert(n % 16 == 0 && reinterpret_cast<std::size_t>(from) % 16 == 0);
   emu::on_the_way.push_back([=] {
@@ -234,42 +240,44 @@ RN_FN void rn_fetch(u32 to, const float* from, u32 n, u32 bar) {
     emu::land(*here, bar, n);
   });
 }
-RN_FN void rn_put4_there(u32 a, F4 v) {
+PL_DEVICE void cluster_store_16(u32 a, float4 v) {
   std::memcpy(emu::at(emu::block_at(a), a, 16, 16), &v, 16);
   if (emu::random() % 8 == 0) emu::yield();
 }
-RN_FN void rn_arrive_there(u32 bar) {
+PL_DEVICE void cluster_arrive_release(u32 bar) {
   emu::Barrier& b = emu::barrier_at(emu::block_at(bar), bar);
   --b.pending;
   b.look();
 }
-RN_FN void rn_fence_copies() {}
-RN_FN void rn_fence_sends() {}
-RN_FN void rn_fence_fetches() {}
-RN_FN void rn_count(u32 a) {
+PL_DEVICE void fence_copies() {}
+PL_DEVICE void fence_shared_copies() {}
+PL_DEVICE void fence_global_copies() {}
+PL_DEVICE void shared_count(u32 a) {
   u32 v;
   char* at = emu::at(emu::block(), a, 4, 4);
   std::memcpy(&v, at, 4);
   ++v;
   std::memcpy(at, &v, 4);
 }
-RN_FN u32 rn_counted(u32 a) {
+PL_DEVICE u32 shared_counted(u32 a) {
   u32 v;
   std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4);
   return v;
 }
-RN_FN u32 rn_flag(const u32* p) {
+PL_DEVICE u32 flag_load(const u32* p) {
   return *static_cast<const volatile u32*>(p);
 }
-RN_FN void rn_set_flag(u32* p, u32 v) {
+PL_DEVICE void flag_store(u32* p, u32 v) {
   *static_cast<volatile u32*>(p) = v;
 }
-RN_FN void rn_pause() {
+PL_DEVICE void pause() {
   emu::yield();
 }
-RN_FN void rn_more_registers() {}
-RN_FN void rn_fewer_registers() {}
-RN_FN float rn_reciprocal(float x) {
+template <int n>
+PL_DEVICE void registers_increase() {}
+template <int n>
+PL_DEVICE void registers_decrease() {}
+PL_DEVICE float reciprocal_fast(float x) {
   return 1.0f / x;
 }
 

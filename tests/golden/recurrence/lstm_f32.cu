@@ -446,401 +446,90 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
 
 // launch: grid 6x1x1 block 192x1x1 cluster 1x1x1 shared 416
 // arguments: scratch0 input4 input6 input8 input10 input7 input9 input1 input2 output0 output1 output2 scratch7 scratch8
-#define GATES 4
-#define STEPS 5
-#define BATCH 3
-#define HIDDEN 9
-#define CELLS 2
-#define STACKED 1
-#define CLUSTER 1
-#define SLICES 3
-#define SLICE 1
-#define UNITS 1
-#define ROWS 1
-#define TURNS 1
-#define SUMS 4
-#define EXCHANGE 0
-#define BLOCK_UNITS 9
-#define PADDED 12
-#define PART 12
-#define QUADS 3
-#define ALL_CHUNKS 3
-#define CHUNKS 1
-#define KEPT 1
-#define WARPS 5
-#define SUMMING 160
-#define THREADS 192
-#define HANDS_REGISTERS 0
-#define GIVES_ALL 1
-#define STATE_BYTES 48
-#define SEND_BYTES 48
-#define ZEROS_AT 96
-#define STATE_AT 128
-#define BELOW_AT 224
-#define MINE_AT 320
-#define WEIGHTS_AT 416
-#define FIRST_H(b, k) h0[0LL + cell * 27LL + (b) * 9LL + (k) * 1LL]
-#define FIRST_C(b, k) c0[0LL + cell * 27LL + (b) * 9LL + (k) * 1LL]
-#define ALL(t, b, k) all[0LL + (t) * 27LL + (b) * 9LL + (k) * 1LL]
-#define PLAIN(x) tanhf(x)
-#define GIVE_LAST last_h[0LL + cell * 27LL + b * 9LL + unit * 1LL] = h_before[turn]; last_c[0LL + cell * 27LL + b * 9LL + unit * 1LL] = c[turn];
-#define CELL_POINTERS const float* const made = cell == 0 ? made0 + 0LL : (const float*)0; const float* const hidden_weights = cell == 0 ? wh0 + 0LL : cell == 1 ? wh1 + 0LL : (const float*)0; const float* const hidden_bias = cell == 0 ? bh0 + 0LL : cell == 1 ? bh1 + 0LL : (const float*)0; const float* const input_weights = cell == 1 ? wx1 + 0LL : (const float*)0; const float* const input_bias = cell == 1 ? bx1 + 0LL : (const float*)0; 
-#define RN_FN static __device__ __forceinline__
-typedef unsigned int u32;
-struct __align__(16) F4 { float x, y, z, w; };
-RN_FN u32 rn_shared() { extern __shared__ __align__(128) unsigned char rn_smem[]; return (u32)__cvta_generic_to_shared(rn_smem); }
-RN_FN F4 rn_get4(u32 a) { F4 v; asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(a)); return v; }
-RN_FN float rn_get(u32 a) { float v; asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(a)); return v; }
-RN_FN void rn_put(u32 a, float v) { asm volatile("st.shared.f32 [%0], %1;" :: "r"(a), "f"(v) : "memory"); }
-RN_FN void rn_put4(u32 a, F4 v) { asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" :: "r"(a), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory"); }
-RN_FN void rn_put_word(u32 a, u32 v) { asm volatile("st.shared.u32 [%0], %1;" :: "r"(a), "r"(v) : "memory"); }
-RN_FN float rn_other(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
-RN_FN u32 rn_first(u32 v) { return __shfl_sync(0xffffffffu, v, 0); }
-RN_FN int rn_all(int p) { return __all_sync(0xffffffffu, p); }
-RN_FN void rn_warp() { __syncwarp(); }
-RN_FN void rn_block() { __syncthreads(); }
-RN_FN void rn_summing() { asm volatile("bar.sync 1, %0;" :: "n"(SUMMING) : "memory"); }
-RN_FN void rn_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-RN_FN u32 rn_rank() { u32 r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
-RN_FN void rn_bar_init(u32 a, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(a), "r"(n) : "memory"); }
-RN_FN void rn_bars_seen() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-RN_FN void rn_bar_expect(u32 a, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(a), "r"(n) : "memory"); }
-RN_FN void rn_bar_wait(u32 a, u32 parity) {
-  asm volatile("{\n\t.reg .pred p;\nW_%=:\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t@!p bra W_%=;\n\t}" :: "r"(a), "r"(parity) : "memory");
-}
-RN_FN void rn_bar_wait_for_stores(u32 a, u32 parity) {
-  asm volatile("{\n\t.reg .pred p;\nW_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n\t@!p bra W_%=;\n\t}" :: "r"(a), "r"(parity) : "memory");
-}
-RN_FN u32 rn_of_block(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
-RN_FN void rn_send4(u32 a, F4 v, u32 bar) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1,%2,%3,%4}, [%5];"
-    :: "r"(a), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(bar) : "memory");
-}
-RN_FN void rn_send(u32 to, u32 from, u32 n, u32 bar) {
-  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-    :: "r"(to), "r"(from), "r"(n), "r"(bar) : "memory");
-}
-RN_FN void rn_fetch(u32 to, const float* from, u32 n, u32 bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-    :: "r"(to), "l"(from), "r"(n), "r"(bar) : "memory");
-}
-RN_FN void rn_put4_there(u32 a, F4 v) { asm volatile("st.shared::cluster.v4.f32 [%0], {%1,%2,%3,%4};" :: "r"(a), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory"); }
-RN_FN void rn_arrive_there(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory"); }
-RN_FN void rn_fence_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
-RN_FN void rn_fence_sends() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-RN_FN void rn_fence_fetches() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-RN_FN void rn_count(u32 a) { asm volatile("red.release.cta.shared::cta.add.u32 [%0], 1;" :: "r"(a) : "memory"); }
-RN_FN u32 rn_counted(u32 a) { u32 v; asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(a) : "memory"); return v; }
-RN_FN u32 rn_flag(const u32* p) { u32 v; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v; }
-RN_FN void rn_set_flag(u32* p, u32 v) { asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
-RN_FN void rn_pause() {}
-RN_FN void rn_more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
-RN_FN void rn_fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
-RN_FN float rn_reciprocal(float x) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// Steps of recurrent cells (LSTM, GRU, tanh or ReLU), all of them in one launch.
+//
+// A cell is a layer in one direction. Its blocks are clusters, one for each slice of the batch; each block of a cluster
+// has some of the units: their rows of the weights, in registers as far as they fit and in its shared memory; the
+// state of all units, of this and of the last step; and what its units' cells keep, in registers. After a step it
+// writes its part of the state into the shared memory of all blocks of the cluster. Cells that are stacked read the
+// state of the cell below through global memory, some steps behind it, which a warp of its own fetches.
+//
+// A warp has 2 · units units: two groups of sixteen threads, each of which has every sixteenth chunk of four elements
+// of the state. In shared memory a state lies block by block, of each the batch, of each of that its units.
+//
+// Policy (all constexpr):
+//   int gates                 4 LSTM, 3 GRU, 1 plain
+//   int steps, batch, hidden, cells
+//   bool stacked              cells are layers, each reading the one below; else directions of one layer
+//   int cluster, slices       blocks of a cluster; clusters of a cell
+//   int slice                 batch rows of a cluster
+//   int units, rows           that a thread sums for at once
+//   int exchange              0 asynchronous stores, 1 bulk copies, 2 stores and one arrival
+//   int block_units           units of a block
+//   int kept                  chunks whose weights are in registers
+//   int warps, threads        that sum; of a block
+//   bool hands_registers      from the threads that do not sum to those that do
+//   bool all                  states of all steps are results
+//
+// Functors F (values; of one cell, whose number is f.cell):
+//   made                      products with what it reads, [steps][batch][gates · hidden], bias included; or 0
+//   hidden_weights, hidden_bias, input_weights, input_bias   gates · hidden rows; 0 where there are none
+//   handed, flags             memory through which stacked cells hand on what they make, and words beside it
+//   first_h(b, k), first_c(b, k), give(t, b, k, h), last(b, k, h, c), plain(x)
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/recurrence.cuh ----
+struct Policy {
+  static constexpr int gates = 4, steps = 5, batch = 3, hidden = 9, cells = 2;
+  static constexpr int cluster = 1, slices = 3, slice = 1, units = 1, rows = 1, exchange = 0;
+  static constexpr int block_units = 9, kept = 1, warps = 5, threads = 192;
+  static constexpr bool stacked = true, hands_registers = false, all = true;
+};
+struct Functors {
+  int cell;
+  const float *made, *hidden_weights, *hidden_bias, *input_weights, *input_bias;
+  const float* h0;
+  const float* c0;
+  float* every;
+  float* last_h;
+  float* last_c;
+  float* handed;
+  u32* flags;
+  PL_DEVICE float first_h(int b, int k) const { return h0[0ll + cell * 27ll + b * 9ll + k * 1ll]; }
+  PL_DEVICE float first_c(int b, int k) const { return c0[0ll + cell * 27ll + b * 9ll + k * 1ll]; }
+  PL_DEVICE void give(int t, int b, int k, float h) const { every[0ll + t * 27ll + b * 9ll + k * 1ll] = h; }
+  PL_DEVICE void last(int b, int k, float h, float c) const { last_h[0ll + cell * 27ll + b * 9ll + k * 1ll] = h; last_c[0ll + cell * 27ll + b * 9ll + k * 1ll] = c; }
+  PL_DEVICE float plain(float x) const { return tanhf(x); }
+};
 // ---- kernel ----
-RN_FN float rn_sigmoid(float x) { return rn_reciprocal(1.0f + expf(-x)); }
-// One level of summing N values over the threads that differ in `mask`: each keeps one half of them.
-template <int N> RN_FN void rn_halve(float* v, int mask, bool upper) {
-  if (N == 1) {
-    v[0] += rn_other(v[0], mask);
-    return;
-  }
-  constexpr int half = (N + 1) / 2;
-#pragma unroll
-  for (int i = 0; i < half; ++i) {
-    const float high = half + i < N ? v[half + i < N ? half + i : 0] : 0.0f;
-    const float keep = upper ? high : v[i], send = upper ? v[i] : high;
-    v[i] = keep + rn_other(send, mask);
-  }
-}
-extern "C" __global__ void __launch_bounds__(192, 1) planish_kernel(const float* __restrict__ made0, const float* __restrict__ wh0, const float* __restrict__ bh0, const float* __restrict__ wh1, const float* __restrict__ bh1, const float* __restrict__ wx1, const float* __restrict__ bx1, const float* __restrict__ h0, const float* __restrict__ c0, float* __restrict__ all, float* __restrict__ last_h, float* __restrict__ last_c, float* handed, u32* flags) {
-  const u32 shared = rn_shared();
-  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-  const int rank = (int)rn_rank();
-  const int cell = blockIdx.x / CLUSTER / SLICES, slice = blockIdx.x / CLUSTER % SLICES;
-  const int b0 = slice * SLICE, u0 = rank * BLOCK_UNITS;
-  const u32 state_bar = shared, below_bar = shared + 16, done = shared + 64;
-  CELL_POINTERS
-  for (int i = tid; i < (WEIGHTS_AT - STATE_AT) / 4; i += THREADS) rn_put(shared + STATE_AT + i * 4, 0.0f);
-  if (tid == 0) {
-    const u32 n = EXCHANGE == 2 ? CLUSTER * WARPS : 1;
-    rn_bar_init(state_bar, n);
-    rn_bar_init(state_bar + 8, n);
-    for (int i = 0; i < 2; ++i) rn_bar_init(below_bar + i * 8, 1);
-    rn_put_word(done, 0);
-    for (int i = 0; i < 4; ++i) rn_put(shared + ZEROS_AT + i * 4, 0.0f);
-    rn_bars_seen();
-    if (EXCHANGE != 2) {
-      rn_bar_expect(state_bar, CLUSTER * SEND_BYTES);
-      rn_bar_expect(state_bar + 8, CLUSTER * SEND_BYTES);
-    }
-  }
-  rn_block();
-  for (int i = tid; i < SLICE * HIDDEN; i += THREADS) {
-    const int b = i / HIDDEN, k = i % HIDDEN;
-    if (b0 + b < BATCH) rn_put(shared + STATE_AT + STATE_BYTES + ((k / BLOCK_UNITS) * PART + b * PADDED + k % BLOCK_UNITS) * 4, FIRST_H(b0 + b, k));
-  }
-  rn_fence_copies();
-  rn_warp();
-  rn_cluster();
-
-  const auto chunk_at = [shared](u32 state, u32 offset, int row) {
-    return ALL_CHUNKS % 16 != 0 && offset == 0xffffffffu ? shared + ZEROS_AT : state + offset + row * PADDED * 4;
-  };
-  if (warp < WARPS) {
-    if (HANDS_REGISTERS) rn_more_registers();
-    const int group = lane & 1, member = lane >> 1;
-    const int first_unit = (warp * 2 + group) * UNITS;
-    u32 offset[CHUNKS];
-#pragma unroll
-    for (int j = 0; j < CHUNKS; ++j) {
-      const int chunk = member + 16 * j;
-      // Threads without a chunk of their own read zeros: an infinity elsewhere times their weights of zero would be none.
-      offset[j] = chunk < ALL_CHUNKS ? ((chunk / QUADS) * PART + (chunk % QUADS) * 4) * 4 : 0xffffffffu;
-      if (ALL_CHUNKS % 16 == 0 && 16 % QUADS == 0) offset[j] = offset[0] + j * (16 / QUADS) * PART * 4;
-    }
-    F4 wh[UNITS][GATES][KEPT > 0 ? KEPT : 1];
-    F4 wx[STACKED ? UNITS : 1][STACKED ? GATES : 1][STACKED ? CHUNKS : 1];
-#pragma unroll
-    for (int m = 0; m < 1 + STACKED; ++m) {
-      const float* const from = m == 0 ? hidden_weights : input_weights;
-#pragma unroll
-      for (int u = 0; u < UNITS; ++u) {
-        const int unit = u0 + first_unit + u;
-#pragma unroll
-        for (int j = 0; j < CHUNKS; ++j) {
-          const int chunk = member + 16 * j, block = chunk / QUADS, within = (chunk % QUADS) * 4, k = block * BLOCK_UNITS + within;
-          const bool there = from != 0 && first_unit + u < BLOCK_UNITS && unit < HIDDEN && block < CLUSTER;
-#pragma unroll
-          for (int g = 0; g < GATES; ++g) {
-            const float* const p = from + (long long)(g * HIDDEN + unit) * HIDDEN + k;
-            F4 v;
-            v.x = there && within + 0 < BLOCK_UNITS && k + 0 < HIDDEN ? p[0] : 0.0f;
-            v.y = there && within + 1 < BLOCK_UNITS && k + 1 < HIDDEN ? p[1] : 0.0f;
-            v.z = there && within + 2 < BLOCK_UNITS && k + 2 < HIDDEN ? p[2] : 0.0f;
-            v.w = there && within + 3 < BLOCK_UNITS && k + 3 < HIDDEN ? p[3] : 0.0f;
-            if (m == 1) {
-              wx[STACKED ? u : 0][STACKED ? g : 0][STACKED ? j : 0] = v;
-            } else if (j < KEPT) {
-              wh[u][g][j < KEPT ? j : 0] = v;
-            } else {
-              rn_put4(shared + WEIGHTS_AT + ((((j - KEPT) * UNITS + u) * GATES + g) * SUMMING + tid) * 16, v);  // read by this thread alone
-            }
-          }
-        }
-      }
-    }
-    // Which of the sums this thread finishes: rn_halve leaves one or none of them to each.
-    int item = 0, left = UNITS * ROWS;
-    {
-      int n = UNITS * ROWS;
-#pragma unroll
-      for (int level = 3; level >= 0; --level) {
-        const int half = (n + 1) / 2, upper = (member >> level) & 1;
-        if (n == 1) {
-          if (upper) left = 0;
-        } else if (upper) {
-          item += half;
-          left -= half;
-        } else {
-          left = left < half ? left : half;
-        }
-        n = half;
-      }
-    }
-    const bool finishes = left >= 1;
-    const int my_row = finishes ? item % ROWS : 0, my_unit = first_unit + (finishes ? item / ROWS : 0), unit = u0 + my_unit;
-    const bool has_unit = finishes && my_unit < BLOCK_UNITS && unit < HIDDEN;
-    float c[TURNS], h_before[TURNS], known[TURNS][GATES], bias[GATES];
-    float state_bias = 0.0f;  // of GRU's new state: inside of the product with the reset gate
-    const bool beforehand = !STACKED || cell == 0;
-#pragma unroll
-    for (int g = 0; g < GATES; ++g) {
-      bias[g] = has_unit && hidden_bias != 0 ? hidden_bias[g * HIDDEN + unit] : 0.0f;
-      if (GATES == 3 && g == 2) {
-        state_bias = bias[g];
-        bias[g] = 0.0f;
-      }
-      if (!beforehand && has_unit && input_bias != 0) bias[g] += input_bias[g * HIDDEN + unit];
-    }
-    const bool backwards = !STACKED && cell == 1;
-    const float* next[TURNS];
-#pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-      const int row = turn * ROWS + my_row, b = b0 + row;
-      const bool there = has_unit && row < SLICE && b < BATCH;
-      c[turn] = there ? FIRST_C(b, unit) : 0.0f;
-      h_before[turn] = there ? FIRST_H(b, unit) : 0.0f;
-      next[turn] = beforehand && there ? made + ((long long)(backwards ? STEPS - 1 : 0) * BATCH + b) * (GATES * HIDDEN) + unit : 0;
-#pragma unroll
-      for (int g = 0; g < GATES; ++g) known[turn][g] = bias[g] + (next[turn] != 0 ? next[turn][g * HIDDEN] : 0.0f);
-    }
-    const long long onward = (backwards ? -1 : 1) * (long long)BATCH * (GATES * HIDDEN);
-    const bool gives = !STACKED || cell == CELLS - 1;
-    const bool hands_on = STACKED && cell < CELLS - 1;
-
-    for (int t = 0; t < STEPS; ++t) {
-      const u32 state = shared + STATE_AT + ((t + 1) & 1) * STATE_BYTES;
-      const u32 mine = shared + MINE_AT + (t & 1) * SEND_BYTES;
-#pragma unroll
-      for (int turn = 0; turn < TURNS; ++turn) {
-        float sum[SUMS][UNITS * ROWS];
-#pragma unroll
-        for (int a = 0; a < SUMS; ++a)
-#pragma unroll
-          for (int i = 0; i < UNITS * ROWS; ++i) sum[a][i] = 0.0f;
-        if (STACKED && cell > 0) {
-          const u32 below = shared + BELOW_AT + (t & 1) * STATE_BYTES;
-          if (turn == 0) rn_bar_wait(below_bar + (t & 1) * 8, (t >> 1) & 1);
-#pragma unroll
-          for (int j = 0; j < CHUNKS; ++j)
-#pragma unroll
-            for (int b = 0; b < ROWS; ++b) {
-              if (turn * ROWS + b >= SLICE) continue;
-              const F4 v = rn_get4(chunk_at(below, offset[j], turn * ROWS + b));
-#pragma unroll
-              for (int e = 0; e < 4; ++e)
-#pragma unroll
-                for (int u = 0; u < UNITS; ++u)
-#pragma unroll
-                  for (int g = 0; g < GATES; ++g) {
-                    const F4& w = wx[STACKED ? u : 0][STACKED ? g : 0][STACKED ? j : 0];
-                    sum[g][u * ROWS + b] += (e == 0 ? w.x : e == 1 ? w.y : e == 2 ? w.z : w.w) * (e == 0 ? v.x : e == 1 ? v.y : e == 2 ? v.z : v.w);
-                  }
-            }
-        }
-        if (turn == 0 && t > 0) {
-          if (EXCHANGE == 2) rn_bar_wait_for_stores(state_bar + ((t - 1) & 1) * 8, ((t - 1) >> 1) & 1);
-          else rn_bar_wait(state_bar + ((t - 1) & 1) * 8, ((t - 1) >> 1) & 1);
-          if (EXCHANGE != 2 && tid == 0) rn_bar_expect(state_bar + ((t - 1) & 1) * 8, CLUSTER * SEND_BYTES);
-        }
-#pragma unroll
-        for (int j = 0; j < CHUNKS; ++j) {
-          F4 w[UNITS][GATES];
-#pragma unroll
-          for (int u = 0; u < UNITS; ++u)
-#pragma unroll
-            for (int g = 0; g < GATES; ++g)
-              w[u][g] = j < KEPT ? wh[u][g][j < KEPT ? j : 0] : rn_get4(shared + WEIGHTS_AT + ((((j - KEPT) * UNITS + u) * GATES + g) * SUMMING + tid) * 16);
-#pragma unroll
-          for (int b = 0; b < ROWS; ++b) {
-            if (turn * ROWS + b >= SLICE) continue;
-            const F4 v = rn_get4(chunk_at(state, offset[j], turn * ROWS + b));
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-#pragma unroll
-              for (int u = 0; u < UNITS; ++u)
-#pragma unroll
-                for (int g = 0; g < GATES; ++g)
-                  sum[SUMS == 4 && GATES == 3 && g == 2 ? 3 : g][u * ROWS + b] +=
-                      (e == 0 ? w[u][g].x : e == 1 ? w[u][g].y : e == 2 ? w[u][g].z : w[u][g].w) * (e == 0 ? v.x : e == 1 ? v.y : e == 2 ? v.z : v.w);
-          }
-        }
-        constexpr int n0 = UNITS * ROWS, n1 = (n0 + 1) / 2, n2 = (n1 + 1) / 2, n3 = (n2 + 1) / 2;
-#pragma unroll
-        for (int a = 0; a < SUMS; ++a) {
-          rn_halve<n0>(sum[a], 16, (member >> 3) & 1);
-          rn_halve<n1>(sum[a], 8, (member >> 2) & 1);
-          rn_halve<n2>(sum[a], 4, (member >> 1) & 1);
-          rn_halve<n3>(sum[a], 2, member & 1);
-        }
-        float h;
-        if (GATES == 4) {
-          const float in = rn_sigmoid(sum[0][0] + known[turn][0]), forget = rn_sigmoid(sum[1 % SUMS][0] + known[turn][1 % GATES]);
-          const float fresh = tanhf(sum[2 % SUMS][0] + known[turn][2 % GATES]), out = rn_sigmoid(sum[3 % SUMS][0] + known[turn][3 % GATES]);
-          c[turn] = forget * c[turn] + in * fresh;
-          h = out * tanhf(c[turn]);
-        } else if (GATES == 3) {
-          const float reset = rn_sigmoid(sum[0][0] + known[turn][0]), update = rn_sigmoid(sum[1 % SUMS][0] + known[turn][1 % GATES]);
-          const float of_input = known[turn][2 % GATES] + (SUMS == 4 ? sum[2 % SUMS][0] : 0.0f), of_state = sum[SUMS - 1][0] + state_bias;
-          const float fresh = tanhf(of_input + reset * of_state);
-          h = (1.0f - update) * fresh + update * h_before[turn];
-        } else {
-          h = PLAIN(sum[0][0] + known[turn][0]);
-        }
-        h_before[turn] = h;
-        const int row = turn * ROWS + my_row;
-        if (finishes && my_unit < BLOCK_UNITS && row < SLICE) rn_put(mine + (row * PADDED + my_unit) * 4, has_unit ? h : 0.0f);
-        if (beforehand && t + 1 < STEPS && next[turn] != 0) {
-          next[turn] += onward;
-#pragma unroll
-          for (int g = 0; g < GATES; ++g) known[turn][g] = bias[g] + next[turn][g * HIDDEN];
-        }
-      }
-      if (EXCHANGE == 1) rn_fence_sends();
-      rn_warp();
-      rn_summing();
-      if (t + 1 < STEPS) {
-        const u32 to = shared + STATE_AT + (t & 1) * STATE_BYTES + rank * PART * 4, bar = state_bar + (t & 1) * 8;
-        if (EXCHANGE == 1) {
-          if (warp == 0 && lane < CLUSTER) rn_send(rn_of_block(to, lane), mine, SEND_BYTES, rn_of_block(bar, lane));
-        } else {
-          constexpr int quads = SLICE * QUADS;
-#pragma unroll 4
-          for (int i = tid; i < quads * CLUSTER; i += SUMMING) {
-            const int q = i % quads, there = i / quads;
-            const F4 v = rn_get4(mine + q * 16);
-            if (EXCHANGE == 0) rn_send4(rn_of_block(to + q * 16, there), v, rn_of_block(bar, there));
-            else rn_put4_there(rn_of_block(to + q * 16, there), v);
-          }
-          if (EXCHANGE == 2) {
-            rn_warp();
-            if (lane < CLUSTER) rn_arrive_there(rn_of_block(bar, lane));
-          }
-        }
-      }
-      if (hands_on) {
-        float* const to = handed + ((((long long)cell * STEPS + t) * SLICES + slice) * CLUSTER + rank) * PART;
-        for (int q = tid; q < SLICE * QUADS; q += SUMMING) *(F4*)(to + q * 4) = rn_get4(mine + q * 16);
-      }
-      if (GIVES_ALL && gives) {
-        const int at = backwards ? STEPS - 1 - t : t;
-        for (int i = tid; i < SLICE * BLOCK_UNITS; i += SUMMING) {
-          const int b = i / BLOCK_UNITS, u = i % BLOCK_UNITS;
-          if (b0 + b < BATCH && u0 + u < HIDDEN) ALL(at, b0 + b, (STACKED ? 0 : cell * HIDDEN) + u0 + u) = rn_get(mine + (b * PADDED + u) * 4);
-        }
-      }
-      if (STACKED) {
-        rn_warp();
-        if (lane == 0) rn_count(done);
-      }
-    }
-#pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-      const int row = turn * ROWS + my_row, b = b0 + row;
-      if (!has_unit || row >= SLICE || b >= BATCH) continue;
-      GIVE_LAST
-    }
-  } else if (STACKED) {  // says which steps are finished, and fetches what the cell below has made
-    if (HANDS_REGISTERS) rn_fewer_registers();
-    if (warp == WARPS) {
-      u32* const own = flags + (cell * SLICES + slice) * CLUSTER + rank;
-      const u32* const below = flags + ((cell - 1) * SLICES + slice) * CLUSTER + lane;
-      int fetched = cell == 0 ? STEPS : 0, said = cell == CELLS - 1 ? STEPS : 0;
-      while (fetched < STEPS || said < STEPS) {
-        const int finished = (int)(rn_first(rn_counted(done)) / WARPS);
-        if (said < STEPS && said < finished) {
-          rn_warp();
-          if (lane == 0) rn_set_flag(own, (u32)finished);
-          said = finished;
-        }
-        if (fetched < STEPS && fetched < finished + 2) {
-          const u32 there = lane < CLUSTER ? rn_flag(below) : 0x7fffffffu;
-          if (rn_all((int)there > fetched)) {
-            rn_warp();
-            if (lane == 0) {
-              rn_fence_fetches();
-              const u32 bar = below_bar + (fetched & 1) * 8;
-              rn_bar_expect(bar, STATE_BYTES);
-              rn_fetch(shared + BELOW_AT + (fetched & 1) * STATE_BYTES, handed + (((long long)(cell - 1) * STEPS + fetched) * SLICES + slice) * CLUSTER * PART, STATE_BYTES, bar);
-            }
-            ++fetched;
-          }
-        }
-        rn_pause();
-      }
-    }
-  }
-  rn_warp();
-  rn_cluster();
+extern "C" __global__ void __launch_bounds__(192, 1) planish_kernel(const float* __restrict__ made0, const float* __restrict__ wh0, const float* __restrict__ bh0, const float* __restrict__ wh1, const float* __restrict__ bh1, const float* __restrict__ wx1, const float* __restrict__ bx1, const float* __restrict__ h0, const float* __restrict__ c0, float* __restrict__ every, float* __restrict__ last_h, float* __restrict__ last_c, float* handed, u32* flags) {
+  extern __shared__ __align__(128) unsigned char pl_smem[];
+  Functors f;
+  f.cell = blockIdx.x / 3;
+  f.made = f.cell == 0 ? made0 + 0ll : (const float*)0;
+  f.hidden_weights = f.cell == 0 ? wh0 + 0ll : f.cell == 1 ? wh1 + 0ll : (const float*)0;
+  f.hidden_bias = f.cell == 0 ? bh0 + 0ll : f.cell == 1 ? bh1 + 0ll : (const float*)0;
+  f.input_weights = f.cell == 1 ? wx1 + 0ll : (const float*)0;
+  f.input_bias = f.cell == 1 ? bx1 + 0ll : (const float*)0;
+  f.h0 = h0;
+  f.c0 = c0;
+  f.every = every;
+  f.last_h = last_h;
+  f.last_c = last_c;
+  f.handed = handed, f.flags = flags;
+  recurrence<Policy>(f, shared_address(pl_smem));
 }
