@@ -34,18 +34,18 @@ constexpr const char* machine = R"(#include <cstdint>
 #include <cstring>
 typedef unsigned int u32;
 typedef unsigned long long u64;
-#define TC_FN static inline
+#define PL_DEVICE static inline
 struct Map { const char* from; long long extent[5], box[5], step[5], stride[5]; int rank; };
 static Map the_map;
 static unsigned char stage[1 << 18];
 static int written;
-static void tc_map_begin(u32, const void* from) { the_map.from = (const char*)from; }
-template <int rank, int type> static void tc_map_type(u32) { the_map.rank = rank + 1; }
-template <int d> static void tc_map_dim(u32, int extent, int box, int step) {
+static void tensor_map_at(u32, const void* from) { the_map.from = (const char*)from; }
+template <int dims, int type> static void tensor_map_type(u32) { the_map.rank = dims; }
+template <int d> static void tensor_map_dim(u32, int extent, int box, int step) {
   the_map.extent[d] = extent, the_map.box[d] = box, the_map.step[d] = step;
 }
-template <int d> static void tc_map_stride(u32, u64 bytes) { the_map.stride[d + 1] = bytes; }
-template <typename... Places> static void tc_fetch(u32 to, const void*, u32, Places... places) {
+template <int d> static void tensor_map_stride(u32, u64 bytes) { the_map.stride[d] = bytes; }
+template <typename... Places> static void tensor_load(u32 to, const void*, u32, Places... places) {
   const long long at[5] = {places...};
   long long size[5];
   int all = 1;
@@ -100,7 +100,7 @@ std::string source_of(const Case& one, std::size_t number) {
   text += print_box_copies(p.kernel, p.c, p.problem, one.plan, one.operand, *p.boxes(one.operand));
   text += fmt::format(
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out) {{\n"
-      "  written = 0;\n  tc_map_{1}(0, memory);\n  tc_fetch_{1}(0, nullptr, product, row, k, 0);\n"
+      "  written = 0;\n  map_{1}(0, memory);\n  fetch_{1}(0, nullptr, product, row, k, 0);\n"
       "  memcpy(out, stage, {2});\n  return written;\n}}\n",
       number, name, bytes);
   if (p.problem.in_boxes(one.operand)) {

@@ -28,10 +28,10 @@ using namespace contraction;
 constexpr const char* machine = R"(#include <cstdint>
 #include <cstring>
 typedef unsigned int u32;
-#define TC_FN static inline
+#define PL_DEVICE static inline
 static unsigned char stage[1 << 18];
 static int times[1 << 14];
-static void tc_bring(u32 to, const char* from, bool there) {
+static void cp_async_if(u32 to, const char* from, bool there) {
   if (there) memcpy(stage + to, from, 16); else memset(stage + to, 0, 16);
   ++times[to / 16];
 }
@@ -61,7 +61,7 @@ std::string source_of(const Brought& one, std::size_t number) {
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out) {{\n"
       "  memset(times, 0, sizeof times);\n"
       "  for (int thread = 0; thread < 128; ++thread) {{\n"
-      "    int at[{1}];\n    tc_find_{2}(at, product, row, thread);\n    tc_bring_{2}(0, memory, at, k, thread);\n  "
+      "    int at[{1}];\n    find_{2}(at, product, row, thread);\n    bring_{2}(0, memory, at, k, thread);\n  "
       "}}\n"
       "  for (int i = 0; i < {3}; ++i) if (times[i] != times[0]) return -1;\n"
       "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
@@ -196,17 +196,17 @@ constexpr const char* splitting_machine = R"(#include <algorithm>
 #include <cstring>
 using std::max;
 typedef unsigned int u32;
-#define TC_FN static inline
-struct TcEight { float v[8]; };
+#define PL_DEVICE static inline
+struct Eight { float v[8]; };
 static unsigned char stage[1 << 18];
 static int times[1 << 14], doubts;
-static TcEight tc_take(const char* from, bool there) {
-  TcEight e = {};
+static Eight take_eight(const char* from, bool there) {
+  Eight e = {};
   if (there) memcpy(&e, from, 32);
   return e;
 }
 // Both parts' places hold the bits' halves, so that what is found there is the element.
-static void tc_keep(u32 high, u32 low, const TcEight& e) {
+static void keep_eight(u32 high, u32 low, const Eight& e) {
   for (int j = 0; j < 8; ++j) {
     u32 bits;
     memcpy(&bits, e.v + j, 4);
@@ -217,13 +217,13 @@ static void tc_keep(u32 high, u32 low, const TcEight& e) {
   ++times[high / 16];
   ++times[low / 16];
 }
-static unsigned tc_magnitude(float x) { u32 bits; memcpy(&bits, &x, 4); return bits & 0x7fffffffu; }
-static bool tc_plain(unsigned top) { return top < 0x47000000u; }
+static unsigned magnitude_bits(float x) { u32 bits; memcpy(&bits, &x, 4); return bits & 0x7fffffffu; }
+static bool fits_unscaled(unsigned top) { return top < 0x47000000u; }
 #define __shfl_xor_sync(mask, value, apart) (value)
 )";
 
 /// `run(memory, product, row, k, out, top)`: both parts of a stage's operand, split by 128 threads; returns how often
-/// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether tc_doubt() said so.
+/// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether doubt() said so.
 std::string splitting_source(const Brought& one, std::size_t number) {
   const char name = letter(one.operand);
   const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 4;
@@ -232,9 +232,9 @@ std::string splitting_source(const Brought& one, std::size_t number) {
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out, int* odd) {{\n"
       "  memset(times, 0, sizeof times);\n"
       "  for (int thread = 0; thread < 128; ++thread) {{\n"
-      "    int at[{1}], doubt = 0;\n    unsigned top[{5}] = {{}};\n    TcEight v[{6}];\n"
-      "    tc_find_{2}(at, product, row, thread);\n    tc_load_{2}(v, memory, at, k, thread);\n"
-      "    tc_put_{2}(0, v, top, thread);\n    tc_doubt_{2}(top, &doubt);\n    odd[thread] = doubt;\n  }}\n"
+      "    int at[{1}], doubt = 0;\n    unsigned top[{5}] = {{}};\n    Eight v[{6}];\n"
+      "    find_{2}(at, product, row, thread);\n    load_{2}(v, memory, at, k, thread);\n"
+      "    put_{2}(0, v, top, thread);\n    doubt_{2}(top, &doubt);\n    odd[thread] = doubt;\n  }}\n"
       "  for (int i = 0; i < {3}; ++i) if (times[i] != times[0]) return -1;\n"
       "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
       number, bringing_places(one.plan, one.operand), name, bytes / 16, bytes, splitting_tops(one.plan, one.operand),
@@ -353,9 +353,9 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
   CHECK(check(product->problem, plan));
   const std::string text = print_boxes(product->kernel, product->c, plan, Operand::b, *product->direct_b);
   // Four dims: k, rows of keys, heads, batch. A tile's 128 rows of 128 columns come in two boxes.
-  for (const char* const line : {"tc_map_type<3, 6>(map);", "tc_map_dim<0>(map, 24, 64, 1);",
-                                 "tc_map_dim<1>(map, 72, 128, 1);", "tc_map_stride<0>(map, 144ull);",
-                                 "for (int i = 0; i < 2; ++i) tc_fetch(to + i * 16384, map, barrier, k + i * 64"})
+  for (const char* const line : {"tensor_map_type<4, 6>(map);", "tensor_map_dim<0>(map, 24, 64, 1);",
+                                 "tensor_map_dim<1>(map, 72, 128, 1);", "tensor_map_stride<1>(map, 144ull);",
+                                 "for (int i = 0; i < 2; ++i) tensor_load(to + i * 16384, map, barrier, k + i * 64"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
   CHECK(copied_bytes(product->problem, plan) == (64 + 128) * 128 * 2);
   // Rows of a batch that share weights are rows of one product.
@@ -368,7 +368,7 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
   REQUIRE(flat);
   const std::string weights =
       print_boxes(flat->kernel, flat->c, direct_plan(*flat, 64, 64, 64), Operand::b, *flat->direct_b);
-  CHECK(weights.find("tc_map_type<1, 6>") != std::string::npos);
+  CHECK(weights.find("tensor_map_type<2, 6>") != std::string::npos);
   // Rows of two variables that do not follow each other in memory are no box.
   const auto apart = samples::contraction_sample("apart", "", 1, [&](GraphBuilder& g) {
     const int a = g.input({2, 8, 64}, DType::f16), w = g.input({64, 64}, DType::f16);

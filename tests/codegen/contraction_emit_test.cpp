@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
@@ -156,8 +157,8 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
   const auto wide = samples::mm_sample(256, 256, 256);
   const auto emitted = emit(wide.kernel, h200(), packing_seed(wide.kernel));
   REQUIRE(emitted);
-  CHECK(emitted->source.find("lo.x[j] = tc_low(s, hi.x[j])") != std::string::npos);
-  CHECK(emitted->after.back().source.find("tc_scale(tc_finite(sum") != std::string::npos);
+  CHECK(emitted->source.find("lo.x[j] = low_part(s, hi.x[j])") != std::string::npos);
+  CHECK(emitted->after.back().source.find("scale_by_power(is_finite(sum") != std::string::npos);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto narrow = samples::mm_sample(256, 256, 256, dtype);
     Genome genome = seeds(narrow.kernel, h200()).front();
@@ -168,11 +169,12 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
       const auto plain = emit(narrow.kernel, h200(), genome);
       REQUIRE(plain);
       CHECK(plain->after.size() == (direct != 0 ? 0 : 2));
-      CHECK(plain->source.find("tc_low") == std::string::npos);
+      CHECK(plain->source.find("lo.x[j] = low_part") == std::string::npos);
       const std::string& loop = direct != 0 ? plain->source : plain->after.back().source;
-      CHECK(loop.find(dtype == DType::f16 ? "f32.f16.f16" : "f32.bf16.bf16") != std::string::npos);
       // The second factor lies along its rows.
-      CHECK((loop.find("p, 1, 1, 0, 1;") != std::string::npos) == (direct != 0));
+      const auto product = fmt::format("PL_WGMMA_BOTH(multiply, 64, \"{}\", 0, {})\n",
+                                       dtype == DType::f16 ? "f16" : "bf16", direct != 0 ? 1 : 0);
+      CHECK(loop.find(product) != std::string::npos);
     }
   }
 }
@@ -199,7 +201,7 @@ TEST_CASE("few long rows are packed by several blocks, which find their largest 
     CHECK(emitted->grid[0] % blocks == 0);
     // Each exponent is written once, by the first block of those that share the row.
     CHECK(emitted->scratch_bytes[2] == emitted->grid[0] / blocks * 8 * 4);
-    CHECK((emitted->source.find("tc_remote(common + r") != std::string::npos) == (blocks > 1));
+    CHECK((emitted->source.find("cluster_load(common + r") != std::string::npos) == (blocks > 1));
     CHECK((emitted->source.find("if (__syncthreads_or(!usual))") == std::string::npos) == kept);
   }
 }

@@ -96,7 +96,7 @@ std::string source_of(const Tiled& p, std::size_t number) {
   text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", p.batches, p.m);
   text += fmt::format(
       "    for (int x = 0; x < {0}; x += columns) for (int lane = 0; lane < 32; ++lane)\n"
-      "      tc_store<8, columns, false>({1}batch, y, x, {0}, lane, [=](int r, int c) {{ return sum_at(batch, y + r, "
+      "      store_sums<8, columns, false>({1}batch, y, x, {0}, lane, [=](int r, int c) {{ return sum_at(batch, y + r, "
       "x + c); }});\n}}\n",
       p.n, arguments);
   text += fmt::format("extern \"C\" void run{}(int way, void** in, void** out) {{\n", number);
@@ -104,7 +104,7 @@ std::string source_of(const Tiled& p, std::size_t number) {
     text += fmt::format("  if (way == {}) tiles<{}>(in, out);\n", way, widths[way]);
   text += fmt::format(
       "  if (way == {0}) for (int batch = 0; batch < {1}; ++batch) for (int y = 0; y < {2}; ++y) for (int x = 0; x < "
-      "{3}; ++x)\n    tc_store<1, 1, true>({4}batch, y, x, {3}, 0, [=](int, int) {{ return sum_at(batch, y, x); "
+      "{3}; ++x)\n    store_sums<1, 1, true>({4}batch, y, x, {3}, 0, [=](int, int) {{ return sum_at(batch, y, x); "
       "}});\n}}\n}}\n",
       last_way, p.batches, p.m, p.n, arguments);
   return text;

@@ -213,9 +213,9 @@ TEST_CASE("the printed kernel says what the plan says") {
       return found;
     };
     const int turns = plan.scheme == Scheme::split ? plan.promote_k / plan.bk : 1;
-    CHECK(count(" tc_product(") == 1 + steps_of(plan).size() * static_cast<std::size_t>(turns));
-    CHECK(count(" tc_copy(at") == copies_of({}, plan).size());
-    CHECK(count("tc_expect(full + stage * 8, " + std::to_string(stage_bytes({}, plan)) + ")") == 1);
+    CHECK(count(" multiply(") == steps_of(plan).size() * static_cast<std::size_t>(turns));
+    CHECK(count(" bulk_load(at") == copies_of({}, plan).size());
+    CHECK(count("barrier_expect(full + stage * 8, " + std::to_string(stage_bytes({}, plan)) + ")") == 1);
     CHECK(loop->threads == 128 * (plan.consumers + 1));
     CHECK(loop->shared_bytes <= 232448);
     CHECK(loop->blocks == std::min<std::int64_t>(132, extents_of(problem, plan).tiles));

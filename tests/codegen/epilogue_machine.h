@@ -8,7 +8,7 @@ inline constexpr const char* epilogue_machine = R"(#include <algorithm>
 #include <cstdint>
 using std::max;
 using std::min;
-#define TC_FN static inline
+#define PL_DEVICE static inline
 #define __device__
 #define __restrict__
 #define __ldg(p) (*(p))
@@ -17,7 +17,7 @@ struct float2 { float x, y; };
 struct float4 { float x, y, z, w; };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline int tc_zero() { return 0; }
+static inline int opaque_zero() { return 0; }
 #define PL_FN static inline
 PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
 PL_FN float pl_fast_exp2(float x) { return exp2f(x); }

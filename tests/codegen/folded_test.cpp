@@ -108,7 +108,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
       "    for (int i = 0; i < {3} / 2; ++i) {{\n"
       "      const int row = y + lane / 4 + i / 2 % 2 * 8, column = x + i / 4 * 8 + lane % 4 * 2 + i % 2;\n"
       "      v[i] = row < {1} && column < {2} ? sums[(batch * {1}ll + row) * {2} + column] : NAN;\n    }}\n"
-      "    tc_fold<{3}, false>({4}out, batch, y, x, {2}, lane, v);\n  }}\n}}\n",
+      "    fold_sums<{3}, false>({4}out, batch, y, x, {2}, lane, v);\n  }}\n}}\n",
       problem.batches, problem.m, problem.n, plan.bn, arguments);
   text +=
       "extern \"C\" void run(const float* sums, const float** in, float* out) {\n"

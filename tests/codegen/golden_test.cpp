@@ -16,7 +16,6 @@
 
 #include "activation_samples.h"
 #include "attention_samples.h"
-#include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
 #include "codegen/emit/cuda_emit.h"
@@ -63,7 +62,6 @@ std::vector<std::pair<std::string, std::string>> shared_texts() {
       {"shared/expression_prelude_cpp.cpp.txt", std::string(printing::prelude(false))},
       {"shared/cuda_memory_prelude.cu", std::string(printing::cuda_memory_prelude())},
       {"shared/math_prelude.cu", std::string(printing::math_prelude())},
-      {"shared/machine_text.cu", std::string(contraction::machine_text())},
   };
   // Device files are golden where they lie: the longest part of each that no file is included into.
   for (const DeviceFile& file : device_files()) {

@@ -92,7 +92,7 @@ bool is_joint(const program::Program& program, const program::Launch& launch) {
 
 /// The text with every packing's body in place of a note of its block and its pointers, as C++ for the host.
 std::string noting(const std::string& source) {
-  constexpr std::string_view marker = "// ---- kernel ----\n", function = "TC_FN void pack(const int block, ";
+  constexpr std::string_view marker = "// ---- kernel ----\n", function = "PL_DEVICE void pack(const int block, ";
   std::string out = R"(#include <vector>
 struct Place { int x; } blockIdx;
 static std::vector<long long> seen;
@@ -356,7 +356,7 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
     std::vector<const program::Launch*> out;
     for (const program::Launch* launch : launches_of(program)) {
       const std::string& source = program.kernels[static_cast<std::size_t>(launch->kernel)].source;
-      if (source.find("tc_note(notes") != std::string::npos || source.find("tc_safe(most)") != std::string::npos)
+      if (source.find("note_magnitude(notes") != std::string::npos || source.find("is_safe(most)") != std::string::npos)
         out.push_back(launch);
     }
     return out;
@@ -364,7 +364,7 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
   const auto main_loops = [](const program::Program& program) {
     std::vector<const program::Launch*> out;
     for (const program::Launch* launch : launches_of(program)) {
-      if (program.kernels[static_cast<std::size_t>(launch->kernel)].source.find("tc_product(") != std::string::npos)
+      if (program.kernels[static_cast<std::size_t>(launch->kernel)].source.find("multiply(") != std::string::npos)
         out.push_back(launch);
     }
     return out;

@@ -120,10 +120,10 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan,
     text += fmt::format(
         "    float v[{0} / 2];\n    for (int i = 0; i < {0} / 2; ++i)\n"
         "      v[i] = sums_at(lane / 4 + i / 2 % 2 * 8, i / 4 * 8 + lane % 4 * 2 + i % 2);\n"
-        "    tc_fold<{0}, false>({1}out, batch, y, x, 0x7fffffff, lane, v);\n",
+        "    fold_sums<{0}, false>({1}out, batch, y, x, 0x7fffffff, lane, v);\n",
         plan.bn, arguments);
   } else {
-    text += fmt::format("    tc_store<8, {}, false>({}out, batch, y, x, 0x7fffffff, lane, sums_at);\n",
+    text += fmt::format("    store_sums<8, {}, false>({}out, batch, y, x, 0x7fffffff, lane, sums_at);\n",
                         (plan.bn + 31) / 32 * 32, arguments);
   }
   text +=

@@ -59,21 +59,21 @@ constexpr const char* machine = R"(#include <cmath>
 #include <cstring>
 typedef unsigned int u32;
 typedef unsigned long long u64;
-#define TC_FN static inline
+#define PL_DEVICE static inline
 static float stages[1 << 18];
 static struct { unsigned x; } threadIdx;
-static void tc_four(float (&x)[4], u32 from) { memcpy(x, (char*)stages + from, 16); }
-static void tc_part(u32& hi, u32& lo, float a, float b) { hi = (u32)a; lo = (u32)b; }
-static float tc_larger(float top, float x) { return fmaxf(top, fabsf(x)); }
+static void shared_load_floats(float (&x)[4], u32 from) { memcpy(x, (char*)stages + from, 16); }
+static void split_pair(u32& hi, u32& lo, float a, float b) { hi = (u32)a; lo = (u32)b; }
+static float larger_magnitude(float top, float x) { return fmaxf(top, fabsf(x)); }
 )";
 
 /// `run(thread, group, stage, elements, out, top)`: both elements of the four registers of each step of a stage.
 std::string reading_source(const std::string& kernel, std::size_t number) {
   const auto own = lines_with(kernel, "const u32 own = "), mine = lines_with(kernel, "const u32 mine = own");
-  const auto steps = lines_with(kernel, "tc_part_rows(hi");
+  const auto steps = lines_with(kernel, "split_rows(hi");
   REQUIRE(own.size() == 1);
   REQUIRE(!mine.empty());
-  std::string text = fmt::format("namespace k{} {{\n", number) + function_of(kernel, "TC_FN void tc_part_rows");
+  std::string text = fmt::format("namespace k{} {{\n", number) + function_of(kernel, "PL_DEVICE void split_rows");
   text += fmt::format(
       "extern \"C\" int run{}(int thread, int group, int stage, const float* elements, int count, "
       "u32* out, float* top_out) {{\n",
@@ -116,8 +116,8 @@ TEST_CASE("a thread splits the elements whose k the other factor has packed wher
     REQUIRE(check(problem, plan));
     CHECK(scales(plan));
     CHECK(doubts(plan));
-    const auto loop =
-        print_main_loop(problem, plan, plain_store(problem), 132, 232448, "TC_FN void tc_map_a(u32, const char*) {}\n");
+    const auto loop = print_main_loop(problem, plan, plain_store(problem), 132, 232448,
+                                      "PL_DEVICE void map_a(u32, const char*) {}\n");
     REQUIRE(loop);
     source += reading_source(loop->source, all.size());
     all.push_back(plan);
@@ -178,14 +178,14 @@ TEST_CASE("columns of the other factor are packed in that order, each once") {
     CHECK(packing.part_bytes == extents.rows_b * extents.depth * 2);
     const auto places = lines_with(packing.source, "const long long place = ");
     REQUIRE(!places.empty());
-    CHECK(lines_with(packing.source, "tc_put_pairs(out1 + place, lo)").size() == places.size());
+    CHECK(lines_with(packing.source, "put_pairs(out1 + place, lo)").size() == places.size());
     const std::string source =
-        "#define TC_FN static\n#define __align__(x) alignas(x)\nstruct alignas(16) TcChunk { unsigned short x[8]; "
+        "#define PL_DEVICE static\n#define __align__(x) alignas(x)\nstruct alignas(16) Chunk { unsigned short x[8]; "
         "};\n" +
-        function_of(packing.source, "TC_FN void tc_put_pairs") +
+        function_of(packing.source, "PL_DEVICE void put_pairs") +
         "extern \"C\" void put(unsigned char* out0, int batch, int row, int chunk, const unsigned short* v) {\n"
-        "  const int r = row % 8;\n  TcChunk hi;\n  for (int j = 0; j < 8; ++j) hi.x[j] = v[j];\n" +
-        places.front() + "\n  tc_put_pairs(out0 + place, hi);\n}\n";
+        "  const int r = row % 8;\n  Chunk hi;\n  for (int j = 0; j < 8; ++j) hi.x[j] = v[j];\n" +
+        places.front() + "\n  put_pairs(out0 + place, hi);\n}\n";
     const Compiled compiled(source, "-O1 -w -std=c++20");
     auto* put = compiled.function<void(unsigned char*, int, int, int, const std::uint16_t*)>("put");
     std::vector<std::uint16_t> packed(static_cast<std::size_t>(packing.part_bytes / 2));

@@ -423,7 +423,7 @@ TEST_CASE("of several kernels the one with the most to do is searched, and a con
     REQUIRE(emitted.has_value());
     const auto all = staged(whole, std::move(*emitted), device);
     REQUIRE(all.has_value());
-    return all->source.find("lo.x[j] = tc_low(") != std::string::npos;
+    return all->source.find("lo.x[j] = low_part(") != std::string::npos;
   };
   Device device = h200();
   // Products cost so little that the softmax has more to do.

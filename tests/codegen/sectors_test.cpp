@@ -40,7 +40,7 @@ std::string source_of(const Tiled& p, std::size_t number) {
   return fmt::format(
       "namespace k{0} {{\n{1}extern \"C\" void run{0}(int batch, int y, int x, void** in, void** out) {{\n"
       "  const int end = x + {2} < {3} ? x + {2} : {3};\n"
-      "  for (int lane = 0; lane < 32; ++lane)\n    tc_store<8, {4}, false>({5}batch, y, x, end, lane, "
+      "  for (int lane = 0; lane < 32; ++lane)\n    store_sums<8, {4}, false>({5}batch, y, x, end, lane, "
       "[=](int r, int c) {{ return sum_at(batch, y + r, x + c); }}{6});\n}}\n}}\n",
       number, epilogue.text, p.form.step, p.product.problem.n, p.columns, arguments_of(epilogue, kernel),
       epilogue.begins ? ", x" : "");

@@ -286,7 +286,7 @@ TEST_CASE("every convolution has seeds of one and of three products, each legal 
 
 TEST_CASE("weights are packed channel by channel, of each its taps, and every chunk of a row once") {
   std::set<std::string> orders;
-  std::string text = "#define TC_FN static\n";
+  std::string text = "#define PL_DEVICE static\n";
   std::vector<int> counts;
   std::vector<std::int64_t> chunks;  // of a row
   for (const auto& sample : convolution_samples(true)) {
@@ -297,14 +297,14 @@ TEST_CASE("weights are packed channel by channel, of each its taps, and every ch
       for (const auto& stage : emitted->after) stages.push_back(&stage);
       for (const Emitted* stage : stages) {
         const std::string& source = stage->source;
-        const std::size_t begin = source.find("TC_FN int tc_chunk(int number) {"), bound = source.find("number < ");
+        const std::size_t begin = source.find("PL_DEVICE int chunk_at(int number) {"), bound = source.find("number < ");
         if (begin == std::string::npos) continue;
         REQUIRE(bound != std::string::npos);
         const int count = std::stoi(source.substr(bound + 9));
         const std::string order = source.substr(begin, source.find("\n}\n", begin) + 3 - begin);
         if (!orders.insert(order + std::to_string(count)).second) continue;
         text += fmt::format(
-            "namespace order{} {{ {} }}\nextern \"C\" int chunk{}(int n) {{ return order{}::tc_chunk(n); }}\n",
+            "namespace order{} {{ {} }}\nextern \"C\" int chunk{}(int n) {{ return order{}::chunk_at(n); }}\n",
             counts.size(), order, counts.size(), counts.size());
         counts.push_back(count);
         // Of its scratch the parts come first, two bytes an element, and then an exponent of four bytes a row.

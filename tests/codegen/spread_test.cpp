@@ -117,7 +117,7 @@ static Index block_of[32], thread_of[32];
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline void __syncthreads() { std::abort(); }  // one warp a result here
 static inline int __syncthreads_or(int any) { return 1; }
-static inline bool tc_finite(float v) { return std::isfinite(v); }
+static inline bool is_finite(float v) { return std::isfinite(v); }
 )";
 
 std::string body_of(const std::string& source) {
@@ -161,12 +161,13 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
         "  for (int y = 0; y < {0}; y += 16) for (int t = 0; t < {1}; t += {4}) {{\n    float v[{2} / 2];\n"
         "    for (int i = 0; i < {2} / 2; ++i) v[i] = at(batch, y + lane / 4 + i / 2 % 2 * 8, t + i / 4 * 8 + lane % 4 "
         "* 2 + "
-        "i % 2);\n    tc_fold<{2}, false>({3}y, t, min(t + {4}, {1}), lane, v);\n  }}\n",
+        "i % 2);\n    fold_sums<{2}, false>({3}y, t, min(t + {4}, {1}), lane, v);\n  }}\n",
         problem.m, problem.n, plan.bn, arguments, step);
   if (epilogue.stores)
     text += fmt::format(
         "  for (int y = 0; y < {0}; y += 8) for (int t = 0; t < {1}; t += {6}) for (int x = t; x < t + {2}; x += {3})\n"
-        "    tc_store<8, {4}, false>({5}y, x, min(t + {6}, {1}), lane, [=](int r, int c) {{ return at(batch, y + r, x "
+        "    store_sums<8, {4}, false>({5}y, x, min(t + {6}, {1}), lane, [=](int r, int c) {{ return at(batch, y + r, "
+        "x "
         "+ c); }}{7});\n",
         problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, arguments, step, epilogue.begins ? ", t" : "");
   text += "  }\n}\n";

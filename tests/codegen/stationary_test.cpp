@@ -134,13 +134,13 @@ TEST_CASE("slices are asked for once a block, by as many copies as their barrier
     const std::string& source = loop->source;
     const std::size_t tiles = source.find("for (int tile");
     const std::string once = source.substr(0, tiles), each = source.substr(tiles);
-    CHECK(count(once, "tc_copy((slices + ") == static_cast<std::size_t>(parts(plan)));
-    CHECK(count(each, "tc_copy((slices + ") == 0);
-    CHECK(count(once, "tc_expect(there, " + std::to_string(stationary_bytes(problem, plan)) + ")") == 1);
-    CHECK(count(source, "tc_poll(there, 0)") == 1);
+    CHECK(count(once, "bulk_load((slices + ") == static_cast<std::size_t>(parts(plan)));
+    CHECK(count(each, "bulk_load((slices + ") == 0);
+    CHECK(count(once, "barrier_expect(there, " + std::to_string(stationary_bytes(problem, plan)) + ")") == 1);
+    CHECK(count(source, "barrier_wait(there, 0)") == 1);
     std::int64_t copied = 0;
     for (const Copy& copy : copies_of(problem, plan)) copied += copy.operand == kept(plan) ? 0 : copy.bytes;
-    CHECK(count(each, "tc_expect(full + stage * 8, " + std::to_string(copied) + ")") == 1);
+    CHECK(count(each, "barrier_expect(full + stage * 8, " + std::to_string(copied) + ")") == 1);
     CHECK(loop->shared_bytes == shared_bytes(problem, plan));
     // Each row of tiles has as many blocks.
     if (plan.stationary == 2) CHECK(loop->blocks % rows_of_tiles(problem, plan) == 0);
@@ -180,7 +180,7 @@ TEST_CASE("convolutions whose channels are folded have guesses of both kinds, an
     const auto emitted = emit(few.kernel, h200(), genome);
     REQUIRE(emitted);
     const bool once = std::ranges::any_of(emitted->after, [](const Emitted& launch) {
-      return launch.source.find("tc_poll(there, 0)") != std::string::npos;
+      return launch.source.find("barrier_wait(there, 0)") != std::string::npos;
     });
     CHECK(once == (genome.at("stationary") == 1));
   }

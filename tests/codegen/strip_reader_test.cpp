@@ -30,23 +30,23 @@ constexpr const char* machine = R"(#include <algorithm>
 using std::max;
 using std::min;
 typedef unsigned int u32;
-#define TC_FN static inline
+#define PL_DEVICE static inline
 #define __constant__ static const
 #define __restrict__
 #define __ldg(p) (*(p))
-struct TcEight { float v[8]; };
+struct Eight { float v[8]; };
 static struct { int x; } threadIdx;
-static bool tc_finite(float v) { return std::isfinite(v); }
+static bool is_finite(float v) { return std::isfinite(v); }
 static int __float_as_int(float v) { int i; memcpy(&i, &v, 4); return i; }
 static void atomicMax(int* p, int v) { *p = max(*p, v); }
 #define __shfl_xor_sync(mask, value, apart) (value)
 static unsigned char stage[1 << 18];
-static u32 tc_pair(float low, float high) { return (u32)(low / 128) | (u32)(high / 128) << 16; }
-static void tc_part(u32& hi, u32& lo, float a, float b) { hi = tc_pair(a, b); lo = ~hi; }
-template <int apart> static void tc_eight(TcEight& e, const float* from, bool there) {
+static u32 pack_f16(float low, float high) { return (u32)(low / 128) | (u32)(high / 128) << 16; }
+static void split_pair(u32& hi, u32& lo, float a, float b) { hi = pack_f16(a, b); lo = ~hi; }
+template <int apart> static void load_eight(Eight& e, const float* from, bool there) {
   for (int j = 0; j < 8; ++j) e.v[j] = there ? from[j * apart] : 0.0f;
 }
-static void tc_write(u32 to, const u32 (&x)[4]) { memcpy(stage + to, x, 16); }
+static void shared_store_words(u32 to, const u32 (&x)[4]) { memcpy(stage + to, x, 16); }
 )";
 
 struct Read {
@@ -89,11 +89,11 @@ std::string source_of(const Read& one, std::size_t number) {
              "{{\n"
              "  memset(stage, 0xee, sizeof stage);\n"
              "  for (int thread = 0; thread < 128; ++thread) {{\n"
-             "    TcEight v[{1}];\n    int place[{1}];\n    unsigned valid[{1}], later = 0;\n"
+             "    Eight v[{1}];\n    int place[{1}];\n    unsigned valid[{1}], later = 0;\n"
              "    float top[2] = {{0.0f, 0.0f}};\n    threadIdx.x = 0;\n"
-             "    tc_find(place, valid, later, product, first, thread);\n"
-             "    tc_ask(v, memory, place, valid, strip, thread);\n"
-             "    tc_drop(0, v, later, top, thread);\n    tc_tell(notes, product, first, top);\n  }}\n"
+             "    find_places(place, valid, later, product, first, thread);\n"
+             "    ask_strip(v, memory, place, valid, strip, thread);\n"
+             "    drop_strip(0, v, later, top, thread);\n    tell_magnitudes(notes, product, first, top);\n  }}\n"
              "  memcpy(out, stage, sizeof stage);\n}}\n}}\n",
              number, one.plan.rounds);
 }
@@ -273,11 +273,8 @@ TEST_CASE("where the sum is split a doubt is no image's note, and what strips ca
     const auto emitted = emit_contraction(*product, h200(), genome);
     REQUIRE(emitted);
     const std::string& loop = emitted->after.front().source;
-    REQUIRE(loop.find("tc_drop(at, mine") != std::string::npos);
+    REQUIRE(loop.find("drop_strip(at, mine") != std::string::npos);
     CHECK(loop.find("if (odd_ones) doubts[1] = 1;") != std::string::npos);
-    const auto definition = loop.find(" pl_from_f16("), use = loop.find("TC_FN void tc_part(");
-    REQUIRE(use != std::string::npos);
-    CHECK(definition < use);
     // Weights packed, the parts, their sums, and in case: images packed in two launches, and both again.
     CHECK(emitted->after.size() == 6);
   }
@@ -307,7 +304,7 @@ TEST_CASE("strips are offered where the factor is a load of fp32, tiles reach tw
     CHECK(emitted->after[i].source.find("if (!__syncthreads_or(any)) return;") != std::string::npos);
     CHECK_FALSE(emitted->after[i].packs);
   }
-  CHECK(emitted->after[0].source.find("tc_drop(at, mine, later, top, threadIdx.x);") != std::string::npos);
+  CHECK(emitted->after[0].source.find("drop_strip(at, mine, later, top, threadIdx.x);") != std::string::npos);
 }
 
 }  // namespace planish::codegen

@@ -51,7 +51,7 @@ Result<Text> function_of(const Emitted& emitted, std::size_t number) {
   out.parameters = parameters_of(std::string_view(body).substr(name + entry.size(), close - name - entry.size()));
   if (out.parameters.size() != emitted.args.size())
     return fail("unsupported", "a packing has other parameters than arguments");
-  body.replace(from, name + entry.size() - from, "TC_FN void pack(const int block, ");
+  body.replace(from, name + entry.size() - from, "PL_DEVICE void pack(const int block, ");
   out.function = fmt::format("namespace pack{} {{\n{}}}\n", number, replaced(std::move(body), "blockIdx.x", "block"));
   return out;
 }

@@ -198,8 +198,9 @@ std::string print_box_copies(const Kernel& kernel, const Contraction& c, const P
   const std::vector<int> sizes = sizes_of(problem, plan, operand);
   PlaceWriter writer(kernel);
   print_map(writer, plan, operand, boxes.base * 2, map_of(boxes, sizes));
-  writer.open(fmt::format(
-      "TC_FN void tc_fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", letter(operand)));
+  writer.open(
+      fmt::format("PL_DEVICE void fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{",
+                  letter(operand)));
   std::vector<int> taps = sum_in_boxes(c, boxes);
   taps.pop_back();
   if (std::ranges::any_of(boxes.dims, &BoxDim::of_batch)) writer.decode("product", c.batch);
@@ -223,7 +224,7 @@ std::string print_box_copies(const Kernel& kernel, const Contraction& c, const P
     if (dim.tap >= 0) place += " + " + multiple(dim.dilation, fmt::format("(int)d{}", dim.tap));
     places += ", " + place;
   }
-  writer.line(fmt::format("tc_fetch(to + i * {}, map, barrier, {});", tile_rows(plan, operand) * 128, places));
+  writer.line(fmt::format("tensor_load(to + i * {}, map, barrier, {});", tile_rows(plan, operand) * 128, places));
   writer.close();
   writer.close();
   return std::move(writer.out);

@@ -48,7 +48,7 @@ std::vector<int> sum_in_boxes(const Contraction& contraction, const Boxes& boxes
 /// How the rows of that operand, of which there are `extents` by variable, lie in boxes.
 Boxed boxed_of(const Kernel& kernel, const Boxes& boxes, Operand operand);
 
-/// `tc_map_a` and `tc_fetch_a`, as print_boxes() has them. An operand that is not problem.boxed's has one dim of rows.
+/// `map_a` and `fetch_a`, as print_boxes() has them. An operand that is not problem.boxed's has one dim of rows.
 std::string print_box_copies(const Kernel& kernel, const Contraction& contraction, const Problem& problem,
                              const TilePlan& plan, Operand operand, const Boxes& boxes);
 

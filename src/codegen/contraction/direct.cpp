@@ -68,13 +68,13 @@ void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, std::
                const std::vector<MapDim>& dims) {
   const bool fp32 = carrier(plan, operand) == Carrier::registers;
   const int type = fp32 ? 7 : plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
-  writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", letter(operand)));
-  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", begin));
-  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, type));
+  writer.open(fmt::format("PL_DEVICE void map_{}(u32 map, const char* from) {{", letter(operand)));
+  writer.line(fmt::format("tensor_map_at(map, from + {}ll);", begin));
+  writer.line(fmt::format("tensor_map_type<{}, {}>(map);", dims.size(), type));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const MapDim& dim = dims[d];
-    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {}, {});", d, dim.extent, dim.box, dim.step));
-    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dim.stride));
+    writer.line(fmt::format("tensor_map_dim<{}>(map, {}, {}, {});", d, dim.extent, dim.box, dim.step));
+    if (d > 0) writer.line(fmt::format("tensor_map_stride<{}>(map, {}ull);", d, dim.stride));
   }
   writer.close();
 }
@@ -102,12 +102,12 @@ std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& c, Oper
 
 std::string print_places(const Kernel& kernel, const Contraction& c, Operand operand, const Direct& direct) {
   PlaceWriter writer(kernel);
-  writer.open(fmt::format("TC_FN int tc_row_{}(int batch, int row) {{", letter(operand)));
+  writer.open(fmt::format("PL_DEVICE int row_{}(int batch, int row) {{", letter(operand)));
   writer.decode("batch", c.batch);
   writer.decode("row", operand == Operand::a ? c.m : c.n);
   writer.line(fmt::format("return (int)(({}) / 8);", writer.place_of(direct.row)));
   writer.close();
-  writer.open(fmt::format("TC_FN int tc_depth_{}(int k) {{", letter(operand)));
+  writer.open(fmt::format("PL_DEVICE int depth_{}(int k) {{", letter(operand)));
   writer.decode("k", c.k);
   writer.line(fmt::format("return (int)(({}) / 8);", writer.place_of(direct.depth)));
   writer.close();
@@ -134,13 +134,13 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
   }
   print_map(writer, plan, operand, direct.row.constant_term() * size, map);
   writer.open(fmt::format(
-      "TC_FN void tc_fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", name));
+      "PL_DEVICE void fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", name));
   if (dims.size() > 2) writer.decode("product", c.batch);
   std::string batch;
   for (std::size_t d = 2; d < dims.size(); ++d) batch += fmt::format(", (int)d{}", dims[d].variable);
   const int boxes = along_k ? plan.bk / line : rows / 64, bytes = (along_k ? rows : plan.bk) * 128;
   writer.line("#pragma unroll");
-  writer.line(fmt::format("for (int i = 0; i < {}; ++i) tc_fetch(to + i * {}, map, barrier, {}{});", boxes, bytes,
+  writer.line(fmt::format("for (int i = 0; i < {}; ++i) tensor_load(to + i * {}, map, barrier, {}{});", boxes, bytes,
                           along_k ? fmt::format("k + i * {}, row", line) : "row + i * 64, k", batch));
   writer.close();
   return std::move(writer.out);
@@ -183,7 +183,7 @@ std::string place_along_rows(const TilePlan& plan) {
   return fmt::format("chunk / 8 * {} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16", plan.bk * 128);
 }
 
-/// The functions that split an operand of fp32: tc_load_a, tc_put_a and tc_doubt_a (see print_bringing()).
+/// The functions that split an operand of fp32: load_a, put_a and doubt_a (see print_bringing()).
 std::string print_splitting(const Problem& problem, const TilePlan& plan, Operand operand) {
   const auto [name, rows, places, across, step, along_k, whole, deep, limit] = brought(problem, plan, operand);
   const int chunks = chunks_converted(plan, operand), tops = splitting_tops(plan, operand);
@@ -196,9 +196,9 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
     print();
     line("  }");
   };
-  line(fmt::format(
-      "TC_FN void tc_load_{}(TcEight (&v)[{}], const char* from, const int (&at)[{}], int k, int thread) {{", name,
-      chunks, places));
+  line(
+      fmt::format("PL_DEVICE void load_{}(Eight (&v)[{}], const char* from, const int (&at)[{}], int k, int thread) {{",
+                  name, chunks, places));
   each_chunk([&] {
     line(along_k ? fmt::format("    const int i = c % {0}, x = k + c / {0} * 64 + thread % 8 * 8;", places)
                  : fmt::format("    const int i = 0, x = k + c * {} + thread / {};", step, across));
@@ -206,10 +206,10 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
     if (!deep) there += fmt::format(" & x < {}", problem.k);
     line(fmt::format("    const bool there = {};", there));
     line(
-        fmt::format("    v[c] = tc_take(from + (there ? (long long)(at[i] + tc_depth_{}(x)) * 32 : 0), there);", name));
+        fmt::format("    v[c] = take_eight(from + (there ? (long long)(at[i] + depth_{}(x)) * 32 : 0), there);", name));
   });
   line("}");
-  line(fmt::format("TC_FN void tc_put_{}(u32 to, const TcEight (&v)[{}], unsigned (&top)[{}], int thread) {{", name,
+  line(fmt::format("PL_DEVICE void put_{}(u32 to, const Eight (&v)[{}], unsigned (&top)[{}], int thread) {{", name,
                    chunks, tops));
   each_chunk([&] {
     line(along_k ? fmt::format("    const int i = c % {0};\n    const u32 place = c / {0} * {1} + i * 2048 + {2};",
@@ -217,13 +217,13 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
                  : fmt::format(
                        "    const int y = c * {0} + thread / {1}, chunk = thread % {1};\n    const u32 place = {2};",
                        step, across, place_along_rows(plan)));
-    line(fmt::format("    tc_keep(to + place, to + {} + place, v[c]);", apart));
+    line(fmt::format("    keep_eight(to + place, to + {} + place, v[c]);", apart));
     line("#pragma unroll");
-    line(fmt::format("    for (int j = 0; j < 8; ++j) top[{0}] = max(top[{0}], tc_magnitude(v[c].v[j]));",
+    line(fmt::format("    for (int j = 0; j < 8; ++j) top[{0}] = max(top[{0}], magnitude_bits(v[c].v[j]));",
                      along_k ? "i" : "j"));
   });
   line("}");
-  line(fmt::format("TC_FN void tc_doubt_{}(unsigned (&top)[{}], int* doubt) {{", name, tops));
+  line(fmt::format("PL_DEVICE void doubt_{}(unsigned (&top)[{}], int* doubt) {{", name, tops));
   line("  bool odd = false;");
   line("#pragma unroll");
   line(fmt::format("  for (int i = 0; i < {}; ++i) {{", tops));
@@ -232,7 +232,7 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
       fmt::format("    for (int apart = {}; apart < {}; apart *= 2) top[i] = max(top[i], __shfl_xor_sync(~0u, top[i], "
                   "apart));",
                   along_k ? 1 : across, along_k ? 8 : 32));
-  line("    odd = odd | !tc_plain(top[i]);");
+  line("    odd = odd | !fits_unscaled(top[i]);");
   line("    top[i] = 0;");
   line("  }");
   line("  if (odd) *doubt = 1;");
@@ -250,24 +250,24 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
   const auto [name, rows, places, across, step, along_k, whole, deep, limit] = brought(problem, plan, operand);
   std::string out;
   const auto line = [&](const std::string& text) { out += text + "\n"; };
-  line(fmt::format("TC_FN void tc_find_{}(int (&at)[{}], int product, int row, int thread) {{", name, places));
+  line(fmt::format("PL_DEVICE void find_{}(int (&at)[{}], int product, int row, int thread) {{", name, places));
   line("#pragma unroll");
   line(fmt::format("  for (int i = 0; i < {}; ++i) {{", places));
   line(along_k ? "    const int r = row + thread / 8 + i * 16;"
                : fmt::format("    const int r = row + thread % {} * 8;", across));
-  const std::string place = fmt::format("tc_row_{}(product, r)", name);
+  const std::string place = fmt::format("row_{}(product, r)", name);
   line(fmt::format("    at[i] = {};", whole ? place : fmt::format("r < {} ? {} : -1", limit, place)));
   line("  }");
   line("}");
   if (converts(plan)) return out + print_splitting(problem, plan, operand);
-  line(fmt::format("TC_FN void tc_bring_{}(u32 to, const char* from, const int (&at)[{}], int k, int thread) {{", name,
+  line(fmt::format("PL_DEVICE void bring_{}(u32 to, const char* from, const int (&at)[{}], int k, int thread) {{", name,
                    places));
   const auto bring = [&](const std::string& index, const std::string& offset) {
     std::string there = deep ? "true" : fmt::format("x < {}", problem.k);
     if (!whole) there = fmt::format("at[{}] >= 0{}", index, deep ? "" : " & " + there);
-    line(fmt::format("    tc_bring(to + {}, from + (long long)(at[{}] + deep) * 16, {});", offset, index, there));
+    line(fmt::format("    cp_async_if(to + {}, from + (long long)(at[{}] + deep) * 16, {});", offset, index, there));
   };
-  const std::string depth = fmt::format("tc_depth_{}(x)", name);
+  const std::string depth = fmt::format("depth_{}(x)", name);
   const std::string found =
       fmt::format("    const int deep = {};", deep ? depth : fmt::format("x < {} ? {} : 0", problem.k, depth));
   if (along_k) {

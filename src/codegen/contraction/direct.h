@@ -33,14 +33,14 @@ struct MapDim {
   std::int64_t extent = 1, box = 1, step = 1;  ///< coordinates; a copy brings each `step`th of `box`
   std::int64_t stride = 0;                     ///< bytes, of all dims but the first
 };
-/// `tc_map_a(map, a)` of print_boxes(), for a tensor that begins `begin` bytes behind `a`.
+/// `map_a(map, a)` of print_boxes(), for a tensor that begins `begin` bytes behind `a`.
 void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, std::int64_t begin,
                const std::vector<MapDim>& dims);
 
 /// Nothing where the factor has to be packed.
 std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& contraction, Operand operand);
 
-/// `tc_row_a(batch, row)` and `tc_depth_a(k)` (of b: `_b`), whose sum is where a chunk of 8 elements begins, in chunks.
+/// `row_a(batch, row)` and `depth_a(k)` (of b: `_b`), whose sum is where a chunk of 8 elements begins, in chunks.
 std::string print_places(const Kernel& kernel, const Contraction& contraction, Operand operand, const Direct& direct);
 
 /// Whether a tile of the factor is a box of a tensor of at most five dims: its rows and its k are one variable each.
@@ -48,26 +48,26 @@ bool is_box(const Contraction& contraction, Operand operand, const Direct& direc
 
 /// What a feeder that has tensor maps does for such an operand, in functions of one thread:
 ///
-/// - `tc_map_a(map, a)`: makes the 128 bytes at the shared address `map`, which are zeros, a map of the operand at `a`.
-/// - `tc_fetch_a(to, map, product, row, k, barrier)`: asks for the tile's columns k … k + bk, zeros where there is
+/// - `map_a(map, a)`: makes the 128 bytes at the shared address `map`, which are zeros, a map of the operand at `a`.
+/// - `fetch_a(to, map, product, row, k, barrier)`: asks for the tile's columns k … k + bk, zeros where there is
 ///   nothing, as the part of a stage that begins at the address `to`.
 std::string print_boxes(const Kernel& kernel, const Contraction& contraction, const TilePlan& plan, Operand operand,
                         const Direct& direct);
 
 /// What the feeder does for such an operand of a tile, in functions of one of its 128 threads:
 ///
-/// - `tc_find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.
-/// - `tc_bring_a(to, a, at, k, thread)`: copies the tile's columns k … k + bk into the part of a stage that begins at
+/// - `find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.
+/// - `bring_a(to, a, at, k, thread)`: copies the tile's columns k … k + bk into the part of a stage that begins at
 ///   the address `to`, zeros where there is nothing.
 ///
-/// `at` is an array of bringing_places() ints. Expects print_places()'s functions and `tc_bring(to, from, there)`.
-/// Where the plan converts(), in place of tc_bring_a():
+/// `at` is an array of bringing_places() ints. Expects print_places()'s functions and `cp_async_if(to, from, there)`.
+/// Where the plan converts(), in place of bring_a():
 ///
-/// - `tc_load_a(v, a, at, k, thread)`: reads the thread's chunks of these columns into registers, zeros where there is
+/// - `load_a(v, a, at, k, thread)`: reads the thread's chunks of these columns into registers, zeros where there is
 ///   nothing.
-/// - `tc_put_a(to, v, top, thread)`: writes both parts of them, and raises `top`, bits of the largest magnitudes by
+/// - `put_a(to, v, top, thread)`: writes both parts of them, and raises `top`, bits of the largest magnitudes by
 /// row.
-/// - `tc_doubt_a(top, doubt)`: sets `*doubt` if one of these is not tc_plain(), and clears them.
+/// - `doubt_a(top, doubt)`: sets `*doubt` if one of these is not fits_unscaled(), and clears them.
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand);
 int bringing_places(const TilePlan& plan, Operand operand);
 int splitting_tops(const TilePlan& plan, Operand operand);

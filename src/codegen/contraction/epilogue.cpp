@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
+#include <string_view>
 
 #include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/sectors.h"
+#include "codegen/device/device_files.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/variables.h"
@@ -23,39 +26,40 @@ constexpr std::size_t loads_at_once = 32;
 
 /// The most of `count` that divide it, up to `most`.
 constexpr std::string_view share_text =
-    "__device__ constexpr int tc_share(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : "
-    "tc_share(count, most - 1); }";
+    "__device__ constexpr int share_of_columns(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most "
+    ": "
+    "share_of_columns(count, most - 1); }";
 
 constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
 
 /// Stores a run of neighbours at an address that is aligned to all of it.
 constexpr std::string_view put_text = R"(template <bool streaming, typename Word>
-TC_FN void tc_put_word(void* to, Word word) {
+PL_DEVICE void put_word(void* to, Word word) {
   if (streaming) __stcs((Word*)to, word);
   else *(Word*)to = word;
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
-  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
+  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
-  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
+  put_word<streaming>(to, make_float2(v[0], v[1]));
 }
-template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
-  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
+  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 )";
 /// Reads two neighbours, at an address that is aligned to both.
-constexpr std::string_view get_text = R"(TC_FN void tc_get(const unsigned short* from, unsigned short (&v)[2]) {
+constexpr std::string_view get_text = R"(PL_DEVICE void get_pair(const unsigned short* from, unsigned short (&v)[2]) {
   const unsigned both = pl_ldg((const unsigned*)from);
   v[0] = (unsigned short)both, v[1] = (unsigned short)(both >> 16);
 }
-TC_FN void tc_get(const float* from, float (&v)[2]) {
+PL_DEVICE void get_pair(const float* from, float (&v)[2]) {
   const float2 both = pl_ldg((const float2*)from);
   v[0] = both.x, v[1] = both.y;
 }
 )";
 
-/// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
+/// Prints `store_sums`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
  public:
@@ -105,7 +109,7 @@ class StorePrinter {
     open_store(writer_, epilogue, form_.name);
     if (sectors_) {
       writer_.line("int before_mask, behind_mask;");
-      writer_.line(fmt::format("const {} before = tc_edge(begin, before_mask), behind = tc_edge(end, behind_mask);",
+      writer_.line(fmt::format("const {} before = edge_of(begin, before_mask), behind = edge_of(end, behind_mask);",
                                writer_.coordinate()));
     }
     writer_.decode("batch", c_.batch);
@@ -459,8 +463,8 @@ class StorePrinter {
     writer_.open("if (ok) {");
     for (const int id : loads_) {
       const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
-      writer_.line(
-          fmt::format("tc_get(in{} + ({}), l{}[n][j / (32 * beside)]);", node.input, writer_.place_of(node.index), id));
+      writer_.line(fmt::format("get_pair(in{} + ({}), l{}[n][j / (32 * beside)]);", node.input,
+                               writer_.place_of(node.index), id));
     }
     writer_.close();
     writer_.close();
@@ -479,7 +483,7 @@ class StorePrinter {
     const std::string_view of = is_half(kernel_.outputs.front().dtype) ? "unsigned short" : "float";
     open_neighbours();
     writer_.line("float sum[beside];");
-    writer_.line("tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);");
+    writer_.line("neighbours(sums, r, inside ? j + lane * beside : 0, sum);");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
       writer_.line(fmt::format("{} got{}[beside];", of, o));
       writer_.line(fmt::format("auto* const to{0} = out{0} + ({1});", o, writer_.place_of(kernel_.outputs[o].index)));
@@ -498,7 +502,7 @@ class StorePrinter {
     writer_.close();
     writer_.open("if (ok) {");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      writer_.line(fmt::format("tc_put<{}>(to{}, got{});", writer_.streaming, o, o));
+      writer_.line(fmt::format("put_chunk<{}>(to{}, got{});", writer_.streaming, o, o));
     writer_.close();
     writer_.close();
   }
@@ -508,7 +512,7 @@ class StorePrinter {
     const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
     const std::size_t some = std::bit_floor(std::max<std::size_t>(most / rows_at_once / loads_.size(), 1));
     const std::string_view index = apart_ ? "[i][r / weave]" : "[i][j / step]";
-    writer_.line(apart_ ? fmt::format("constexpr int some = tc_share(columns / step, {});",
+    writer_.line(apart_ ? fmt::format("constexpr int some = share_of_columns(columns / step, {});",
                                       some * static_cast<std::size_t>(weave_))
                         : fmt::format("constexpr int some = rows < {0} ? rows : {0};", some));
     loop("1", apart_ ? "int first = 0; first < columns; first += some * step"
@@ -569,12 +573,17 @@ Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const 
   return epilogue;
 }
 
+std::string sums_text() {
+  static constexpr std::array<std::string_view, 1> files{"sums.cuh"};
+  return device_text(files);
+}
+
 std::string_view load_text() {
-  return "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
+  return "template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }\n";
 }
 
 std::string_view neighbours_text() {
-  return R"(template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+  return R"(template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
 }
@@ -583,15 +592,15 @@ std::string_view neighbours_text() {
 
 void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name) {
   writer.line("template <int rows, int columns, bool all, typename Sums>");
-  writer.open(fmt::format("TC_FN void {}({}, int batch, int y, int x, int end, int lane, Sums sums{}) {{", name,
+  writer.open(fmt::format("PL_DEVICE void {}({}, int batch, int y, int x, int end, int lane, Sums sums{}) {{", name,
                           epilogue.parameters, epilogue.begins ? ", int begin" : ""));
 }
 
 void open_fold(PlaceWriter& writer, const Epilogue& epilogue) {
   writer.line("template <int columns, bool all>");
-  writer.open(
-      fmt::format("TC_FN void tc_fold({}, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {{",
-                  epilogue.parameters));
+  writer.open(fmt::format(
+      "PL_DEVICE void fold_sums({}, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {{",
+      epilogue.parameters));
 }
 
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form) {
@@ -632,7 +641,7 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   Joining joining;
   joining.blocks = (count + joining.threads - 1) / joining.threads;
   std::string& out = joining.source;
-  out = place_prelude() + std::string(machine_text()) + epilogue.text;
+  out = place_prelude() + sums_text() + epilogue.text;
   out += "// ---- kernel ----\n";
   out += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) planish_kernel(const float* __restrict__ parts, {}{}) {{\n",
@@ -646,11 +655,11 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   out += fmt::format("    sum += pl_ldg(parts + (((long long)batch * {} + part) * {} + y) * {} + x);\n", plan.split_k,
                      problem.m, problem.n);
   if (scaled) {
-    out +=
-        fmt::format("  sum = tc_scale(sum, {} + {});\n", exponent_of(problem, plan, Operand::a, {"ea", "batch"}, "y"),
-                    exponent_of(problem, plan, Operand::b, {"eb", "batch"}, "x"));
+    out += fmt::format("  sum = scale_by_power(sum, {} + {});\n",
+                       exponent_of(problem, plan, Operand::a, {"ea", "batch"}, "y"),
+                       exponent_of(problem, plan, Operand::b, {"eb", "batch"}, "x"));
   }
-  out += fmt::format("  tc_store<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",
+  out += fmt::format("  store_sums<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",
                      epilogue.arguments, problem.n);
   return joining;
 }

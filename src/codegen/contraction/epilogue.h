@@ -13,7 +13,7 @@
 
 namespace planish::codegen::contraction {
 
-/// What is done with a contraction's sums, as a function `tc_store` of some rows and columns (see Attachment).
+/// What is done with a contraction's sums, as a function `store_sums` of some rows and columns (see Attachment).
 struct Epilogue {
   std::string text;         ///< the function
   std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
@@ -22,21 +22,23 @@ struct Epilogue {
   bool crowded = false;     ///< see Attachment
   bool folds = false;       ///< likewise
   bool stores = true;       ///< likewise
-  bool begins = false;      ///< `tc_store` is told where its tile begins, behind the sums
+  bool begins = false;      ///< `store_sums` is told where its tile begins, behind the sums
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);
 /// Coordinates of a position of what slides, from the expression `linear`; the condition under which it is not one of
 /// those behind the last of a dim, empty where there are none.
 std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::string_view linear);
-/// Text of `tc_neighbours(sums, r, c, v)`: the sums of columns c, c + 1, …, as many as `v` has, one by one. What holds
-/// them beside each other has one of its own (TcExchange in machine_text()).
+/// Text of `neighbours(sums, r, c, v)`: the sums of columns c, c + 1, …, as many as `v` has, one by one. What holds
+/// them beside each other has one of its own (Exchange in sums.cuh).
 std::string_view neighbours_text();
+/// What epilogues call, for kernels that are nothing else; behind place_prelude().
+std::string sums_text();
 /// How loads are spelled; epilogue_of() writes it.
 std::string_view load_text();
 /// The head of its function, whose body the writer is in then.
-void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name = "tc_store");
-/// The same of `tc_fold` (see Attachment::folds).
+void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name = "store_sums");
+/// The same of `fold_sums` (see Attachment::folds).
 void open_fold(PlaceWriter& writer, const Epilogue& epilogue);
 
 /// How results are computed and stored.
@@ -46,8 +48,8 @@ struct StoreForm {
   bool weave = false;      ///< see can_weave(); where elements are loaded for each result this is so anyway
   int overlap = 0;         ///< columns that tiles share (see sectors.h), of `step` apart
   int step = 0;
-  const BoxPlaces* boxes = nullptr;    ///< where an operand's rows lie in boxes; not owned
-  std::string_view name = "tc_store";  ///< of the function
+  const BoxPlaces* boxes = nullptr;      ///< where an operand's rows lie in boxes; not owned
+  std::string_view name = "store_sums";  ///< of the function
 };
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
                         StoreForm form = {});

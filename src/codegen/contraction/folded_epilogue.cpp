@@ -65,7 +65,7 @@ struct Bundles {
   std::string side() const { return window == 1 ? "w % 2" : "i % 2"; }
 };
 
-/// Prints `tc_fold`. Names in the text: `h` which of the thread's two rows, 8 apart; `w` a bundle, `window` which of
+/// Prints `fold_sums`. Names in the text: `h` which of the thread's two rows, 8 apart; `w` a bundle, `window` which of
 /// the tile's windows, or of its runs', the lane's is; `run` a run, `c` a column of the window, `in` whether that is
 /// the lane's; `ok` whether there are such a row and such a window. No lane leaves before the others: they ask each
 /// other for what they folded.
@@ -115,7 +115,7 @@ class FoldPrinter {
     open_fold(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
     places_.of_tile(writer_);
-    writer_.line("const int part = (lane + tc_zero()) & 3;");
+    writer_.line("const int part = (lane + opaque_zero()) & 3;");
     for (const int fold : folds_) writer_.line(fmt::format("{} all{}[{}];", type_of(fold), fold, 2 * bundles_.count));
     unrolled(fmt::format("int w = 0; w < {}; ++w", bundles_.count));
     for (std::size_t i = 0; i < folds_.size(); ++i) fold(i);

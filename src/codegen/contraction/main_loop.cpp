@@ -1,29 +1,26 @@
 #include "codegen/contraction/main_loop.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/main_loop_printer.h"
+#include "codegen/device/device_files.h"
 
 namespace planish::codegen::contraction {
 
 std::string MainLoopPrinter::print() {
-  out_ += machine_text();
-  if (brings(plan_)) out_ += converts(plan_) ? std::string_view() : bringing_text();
-  if (maps()) out_ += mapping_text();
+  static constexpr std::array<std::string_view, 1> files{"sm90/contraction.cuh"};
+  out_ += device_text(files);
   instruction();
-  poll();
+  if (plan_.spin_limit > 0) wait_or_trap();
   if (problem_.columns) taps();
   out_ += attachment_.prelude;
-  if (!reads_strips(plan_)) out_ += places_;
-  if (doubts(plan_)) out_ += parting_text();
-  if (converts(plan_) || reads_strips(plan_)) out_ += splitting_text();
-  if (splits_in_registers(plan_)) out_ += register_text();
-  if (reads_strips(plan_)) {
-    out_ += strip_text();
-    out_ += places_;  // which call these
-  }
+  out_ += places_;
   if (brings(plan_)) {
     for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
   }
@@ -35,57 +32,46 @@ std::string MainLoopPrinter::print() {
   return std::move(out_);
 }
 
+/// The product's one instruction, or one for each run of columns.
 void MainLoopPrinter::instruction() {
-  const int all = accumulator_registers(plan_), registers = all / problem_.runs();
-  if (problem_.runs() > 1) line("template <int run>");
+  const int runs = problem_.runs(), registers = accumulator_registers(plan_) / runs;
   const bool split = splits_in_registers(plan_);
-  line("TC_FN void tc_product(float (&d)[" + number(all) + "], " + (split ? "const u32 (&a)[4]" : "u64 a") +
-       ", u64 b, int keep) {");
-  std::string places;
-  for (int i = 0; i < registers; ++i) places += (i == 0 ? "%" : ", %") + number(i);
-  const std::string type = plan_.element == Element::f16 ? "f16" : "bf16";
+  const std::string_view type = plan_.element == Element::f16 ? "f16" : "bf16";
   // What lies along its rows is transposed as it is read.
-  const auto turned = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? "1" : "0"; };
-  const int behind = registers + (split ? 4 : 1);  // of what is multiplied
-  std::string first = "%" + number(registers), transposed = turned(Operand::a) + std::string(", ");
+  const auto across = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? 1 : 0; };
+  const std::int64_t columns = run_columns(problem_, plan_);
   if (split) {
-    first = "{";
-    for (int i = registers; i < behind; ++i) first += (i == registers ? "%" : ", %") + number(i);
-    first += "}";
-    transposed.clear();  // registers are not
+    line(fmt::format("PL_WGMMA_REGISTERS(multiply_rows, {}, \"{}\", {})", columns, type, across(Operand::b)));
+    line(fmt::format("PL_DEVICE void multiply(float (&d)[{}], const u32 (&a)[4], u64 b, int keep) {{", registers));
+    line("multiply_rows(d, a[0], a[1], a[2], a[3], b, keep);");
+    line("}");
+    return;
   }
-  line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(behind + 1) +
-       ", 0; wgmma.mma_async.sync.aligned.m64n" + number(run_columns(problem_, plan_)) + "k16.f32." + type + "." +
-       type + " {" + places + "}, " + first + ", %" + number(behind) + ", p, 1, 1, " + transposed + turned(Operand::b) +
-       ";}\" :");
-  std::string operands;
-  for (int i = 0; i < registers; ++i) {
-    const std::string from = problem_.runs() > 1 ? "run * " + number(registers) + " + " : std::string();
-    operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + from + number(i) + "])";
-    if (i % 8 == 7 || i + 1 == registers) {
-      const std::string a = split ? R"("r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))" : R"("l"(a))";
-      line(operands + (i + 1 == registers ? " : " + a + ", \"l\"(b), \"r\"(keep) : \"memory\");" : ""));
-      operands.clear();
-    }
-  }
+  line(fmt::format("PL_WGMMA_BOTH({}, {}, \"{}\", {}, {})", runs > 1 ? "multiply_run" : "multiply", columns, type,
+                   across(Operand::a), across(Operand::b)));
+  if (runs == 1) return;
+  line("template <int run>");
+  line(fmt::format("PL_DEVICE void multiply(float (&d)[{}], u64 a, u64 b, int keep) {{", registers * runs));
+  line(fmt::format("multiply_run(*(float (*)[{0}])&d[run * {0}], a, b, keep);", registers));
   line("}");
 }
 
-void MainLoopPrinter::poll() {
-  line("TC_FN void tc_poll(u32 barrier, u32 parity) {");
-  if (plan_.spin_limit > 0) {
-    line("for (int polls = 0; !tc_poll_once(barrier, parity); ++polls) if (polls > " + number(plan_.spin_limit) +
-         ") tc_trap();");
-  } else {
-    line("while (!tc_poll_once(barrier, parity)) { }");
-  }
+void MainLoopPrinter::wait_or_trap() {
+  line("PL_DEVICE void wait_or_trap(u32 barrier, u32 parity) {");
+  line(fmt::format("for (int polls = 0; !barrier_try_wait(barrier, parity); ++polls) if (polls > {}) __trap();",
+                   plan_.spin_limit));
   line("}");
+}
+
+/// Waits until a barrier's phase of this parity has ended.
+void MainLoopPrinter::wait(std::string_view barrier, std::string_view parity) {
+  line(fmt::format("{}({}, {});", plan_.spin_limit > 0 ? "wait_or_trap" : "barrier_wait", barrier, parity));
 }
 
 void MainLoopPrinter::taps() {
   std::string all;
   for (const std::int64_t offset : problem_.columns->offsets) all += (all.empty() ? "" : ", ") + number(offset) + "ll";
-  line("__constant__ long long tc_taps[" + number(static_cast<std::int64_t>(problem_.columns->offsets.size())) +
+  line("__constant__ long long tap_offsets[" + number(static_cast<std::int64_t>(problem_.columns->offsets.size())) +
        "] = {" + all + "};");
 }
 
@@ -102,26 +88,26 @@ void MainLoopPrinter::head() {
        (doubts(plan_) ? ", int* __restrict__ doubts" : "") + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   const std::string mask = reads(plan_) ? "1023u" : "127u";
-  line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
+  line("const u32 base = (shared_address(pl_smem) + " + mask + ") & ~" + mask + ";");
   const std::int64_t stages = std::int64_t{plan_.stages} * stage_step(problem_, plan_);
   line("const u32 full = base + " + number(stages + stationary_bytes(problem_, plan_)) + ", empty = full + " +
        number(plan_.stages * 8) + ";");
   if (plan_.stationary != 0)
     line("const u32 slices = base + " + number(stages) + ", there = empty + " +
          number(plan_.stages * 8 + (plan_.turns != 0 ? 32 : 0)) + ";");
-  line("const int group = tc_group();");
+  line("const int group = warpgroup_number();");
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
   // Whoever asks for bulk copies, and each warp whose own copies are there.
   const std::size_t own = brings(plan_) || reads_strips(plan_) ? unpacked().size() : 0;
-  line("tc_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
+  line("barrier_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
   // Each warp leaves a stage when its own reads are done.
-  line("tc_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
+  line("barrier_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
   line("}");
   for (int w = 0; plan_.turns != 0 && w < plan_.consumers; ++w)
-    line("tc_init(empty + " + number(8 * (plan_.stages + w)) + ", 4);");
-  if (plan_.stationary != 0) line("tc_init(there, 1);");
-  line("tc_ready();");
+    line("barrier_init(empty + " + number(8 * (plan_.stages + w)) + ", 4);");
+  if (plan_.stationary != 0) line("barrier_init(there, 1);");
+  line("barrier_init_fence();");
   line("}");
   if (problem_.columns) zeros();
   if (maps()) maps_of_operands();
@@ -135,17 +121,17 @@ void MainLoopPrinter::head() {
 void MainLoopPrinter::maps_of_operands() {
   line("char* const map = maps + blockIdx.x * " + number(map_bytes) + ";");
   line("if (threadIdx.x < 32) {");
-  line("if (threadIdx.x < 16) tc_clear(base + threadIdx.x * 16);");
+  line("if (threadIdx.x < 16) shared_clear(base + threadIdx.x * 16);");
   line("__syncwarp();");
   for (const Operand operand : unpacked()) {
     const std::string name = name_of(operand), offset = place_of_map(operand);
-    line("if (threadIdx.x == 0) tc_map_" + name + "(base + " + offset + ", " + name + "0);");
+    line("if (threadIdx.x == 0) map_" + name + "(base + " + offset + ", " + name + "0);");
     line("__syncwarp();");
-    line("tc_publish(map + " + offset + ", base + " + offset + ");");
+    line("tensor_map_publish(map + " + offset + ", base + " + offset + ");");
   }
   line("if (threadIdx.x == 0) {");
-  for (const Operand operand : unpacked()) line("tc_acquire(map + " + place_of_map(operand) + ");");
-  line("tc_ready();");
+  for (const Operand operand : unpacked()) line("tensor_map_acquire(map + " + place_of_map(operand) + ");");
+  line("barrier_init_fence();");
   line("}");
   line("}");
 }
@@ -158,10 +144,10 @@ void MainLoopPrinter::zeros() {
     const std::string each = number(lacking.bytes / 16);
     line("for (int i = threadIdx.x; i < " + number(plan_.stages) + " * " + each + "; i += " + number(threads(plan_)) +
          ") {");
-    line("tc_clear(base + i / " + each + " * " + number(stage_step(problem_, plan_)) + " + " + number(lacking.target) +
-         " + i % " + each + " * 16);");
+    line("shared_clear(base + i / " + each + " * " + number(stage_step(problem_, plan_)) + " + " +
+         number(lacking.target) + " + i % " + each + " * 16);");
     line("}");
-    if (part + 1 == parts(plan_)) line("tc_ready();");
+    if (part + 1 == parts(plan_)) line("barrier_init_fence();");
   }
 }
 
@@ -238,7 +224,7 @@ Attachment plain_store(const Problem& problem) {
   Attachment attachment;
   attachment.prelude =
       "template <int rows, int columns, bool all, typename Sums>\n"
-      "TC_FN void tc_store(float* c, int slice, int y, int x, int end, int lane, Sums sums) {\n"
+      "PL_DEVICE void store_sums(float* c, int slice, int y, int x, int end, int lane, Sums sums) {\n"
       "  float* const p = c + ((long long)slice * " +
       number(problem.m) + " + y) * " + n +
       " + x;\n"

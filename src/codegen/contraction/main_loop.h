@@ -8,11 +8,11 @@ namespace planish::codegen::contraction {
 
 /// What a main loop is printed into: who gets its results.
 struct Attachment {
-  std::string prelude;     ///< text before the kernel, behind machine_text()
+  std::string prelude;     ///< text before the kernel, behind sm90/contraction.cuh
   std::string parameters;  ///< of the kernel, behind its operands
-  /// Of a function `tc_store<rows, columns, all>`, in front of (slice, row, column, end, lane, sums): a warp stores C
+  /// Of a function `store_sums<rows, columns, all>`, in front of (slice, row, column, end, lane, sums): a warp stores C
   /// at row + r and column + c, r < rows, c < columns, where that column is below `end`; `sums(r, c)` is what was added
-  /// up there (and tc_neighbours(sums, r, c, v) gives several from a c that is a multiple of as many, see
+  /// up there (and neighbours(sums, r, c, v) gives several from a c that is a multiple of as many, see
   /// epilogue.h), the rows are inside C where `all`. `lane` is the caller's in its warp; 0 does all of one element. A
   /// slice is a product, or where k is split a part of one (product · split_k + part). Where tiles overlap, `end` is
   /// where the next one begins, and behind the sums comes where this one does (see sectors.h).
@@ -21,14 +21,14 @@ struct Attachment {
   /// are multiplied back. Not where k is split.
   bool scaled = false;
   std::int64_t images = 0;  ///< of an operand whose strips are read
-  /// `tc_store` is unrolled for a whole tile, with loads under way: a second way to scale in front of it costs more
+  /// `store_sums` is unrolled for a whole tile, with loads under way: a second way to scale in front of it costs more
   /// than it saves.
   bool crowded = false;
-  /// There is a function `tc_fold<columns, all>` too, with the same arguments in front of (slice, row, column, end,
+  /// There is a function `fold_sums<columns, all>` too, with the same arguments in front of (slice, row, column, end,
   /// lane, v): a warp's threads hold the sums of 16 rows of a tile from `row` on in `v`, which the function may change:
   /// v[4 · g + 2 · h + i] is row lane / 4 + 8 · h, column 8 · g + 2 · (lane % 4) + i.
   bool folds = false;
-  bool stores = true;  ///< there is a `tc_store`
+  bool stores = true;  ///< there is a `store_sums`
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
@@ -42,18 +42,6 @@ struct MainLoop {
   std::int64_t blocks = 0;  ///< most that have work; fewer walk further each, where nothing is stationary
 };
 
-/// Functions that are machine instructions, and what both they and main loops call; constant text.
-std::string_view machine_text();
-/// The same of those that bring operands which are not packed.
-std::string_view bringing_text();
-/// The same of those that split operands of fp32; behind place_prelude(). What who brings them and who multiplies have
-/// in common, and what either has besides.
-std::string_view parting_text();
-std::string_view splitting_text();
-std::string_view register_text();
-std::string_view strip_text();
-/// The same of tensor maps.
-std::string mapping_text();
 constexpr std::int64_t map_bytes = 256;  ///< of a block, for both operands
 
 /// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the attachment's.

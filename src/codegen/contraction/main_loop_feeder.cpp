@@ -11,7 +11,7 @@ void MainLoopPrinter::feeder() {
   line("if (group == 0) {");
   if (reads_strips(plan_)) return strip_feeder();
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
-  if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
+  if (shares) line("registers_decrease<" + number(feeder_registers(plan_)) + ">();");
   const bool all = brings(plan_), splits = converts(plan_);
   const int under_way = stages_under_way(plan_);
   if (splits) {
@@ -27,12 +27,12 @@ void MainLoopPrinter::feeder() {
   sources();
   if (splits) {
     for (const Operand operand : unpacked())
-      line("TcEight v_" + name_of(operand) + "[" + number(chunks_converted(plan_, operand)) + "];");
+      line("Eight v_" + name_of(operand) + "[" + number(chunks_converted(plan_, operand)) + "];");
     load(Operand::a, "0");
   }
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   if (splits) load(Operand::b, "k");
-  line("tc_poll(empty + stage * 8, parity ^ 1);");
+  wait("empty + stage * 8", "parity ^ 1");
   line("const u32 at = base + stage * " + number(stage_step(problem_, plan_)) + ";");
   if (!all || unpacked().size() < 2) copies();
   if (splits)
@@ -43,14 +43,14 @@ void MainLoopPrinter::feeder() {
   line("}");
   if (splits) {
     for (const Operand operand : unpacked())
-      line("tc_doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
+      line("doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
   }
   line("}");
   if (all && under_way > 0) {
-    line("tc_show<0>();");
+    line("cp_async_show<0>();");
     line("__syncwarp();");
     line("if (threadIdx.x % 32 == 0) for (int i = max(0, news - " + number(under_way) + "); i < news; ++i) {");
-    line("tc_leave(full + told * 8);");
+    line("barrier_arrive(full + told * 8);");
     line("told = told + 1 == " + number(plan_.stages) + " ? 0 : told + 1;");
     line("}");
   }
@@ -59,14 +59,14 @@ void MainLoopPrinter::feeder() {
 
 /// All of the group read strips, of the next stage while those at hand are rounded; one also asks for bulk copies.
 void MainLoopPrinter::strip_feeder() {
-  line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
+  line("registers_decrease<" + number(feeder_registers(plan_)) + ">();");
   const std::string rounds = number(plan_.rounds), each = number(plan_.strips);
   if (stationary_operand(plan_)) {
     line("if (threadIdx.x == 0) {");
     bring_slices();
     line("}");
   }
-  line("TcEight mine[" + rounds + "], next[" + rounds + "];");
+  line("Eight mine[" + rounds + "], next[" + rounds + "];");
   line("float top[2] = {0.0f, 0.0f};");
   walk(false);
   line("const long long from_a = " + source_of(Operand::a) + ";");
@@ -76,24 +76,24 @@ void MainLoopPrinter::strip_feeder() {
   line("const int strip = " + strip + ";");
   line("int place[" + rounds + "];");
   line("unsigned valid[" + rounds + "], later;");
-  line("tc_find(place, valid, later, " + product() + ", " + begin + ", threadIdx.x);");
-  line("tc_ask(mine, (const float*)b0, place, valid, strip, threadIdx.x);");
+  line("find_places(place, valid, later, " + product() + ", " + begin + ", threadIdx.x);");
+  line("ask_strip(mine, (const float*)b0, place, valid, strip, threadIdx.x);");
   // Two stages a turn, where they come in pairs: what was read need not be moved.
   const bool pairs = depth_ % 2 == 0;
   const auto stage = [&](const std::string& at_hand, const std::string& asked, const std::string& k) {
-    line("if (" + k + " + 1 < " + number(depth_) + ") tc_ask(" + asked + ", (const float*)b0, place, valid, strip + (" +
-         k + " + 1) * " + each + ", threadIdx.x);");
-    line("tc_poll(empty + stage * 8, parity ^ 1);");
+    line("if (" + k + " + 1 < " + number(depth_) + ") ask_strip(" + asked +
+         ", (const float*)b0, place, valid, strip + (" + k + " + 1) * " + each + ", threadIdx.x);");
+    wait("empty + stage * 8", "parity ^ 1");
     line("{");
     line("const u32 at = base + stage * " + number(stage_step(problem_, plan_)) + ";");
     line("if (threadIdx.x == 0) {");
     copies(k);
     line("}");
-    line("tc_drop(at, " + at_hand + ", later, top, threadIdx.x);");
+    line("drop_strip(at, " + at_hand + ", later, top, threadIdx.x);");
     line("}");
-    line("tc_shown();");
+    line("fence_shared_copies();");
     line("__syncwarp();");
-    line("if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);");
+    line("if (threadIdx.x % 32 == 0) barrier_arrive(full + stage * 8);");
     advance();
   };
   line("for (int k = 0; k < " + number(depth_) + "; k += " + (pairs ? "2" : "1") + ") {");
@@ -105,7 +105,7 @@ void MainLoopPrinter::strip_feeder() {
     line("for (int i = 0; i < " + rounds + "; ++i) mine[i] = next[i];");
   }
   line("}");
-  line("tc_tell(doubts, " + product() + ", " + begin + ", top);");
+  line("tell_magnitudes(doubts, " + product() + ", " + begin + ", top);");
   line("}");
 }
 
@@ -139,7 +139,7 @@ void MainLoopPrinter::sources() {
       }
       if (maps()) continue;
       line("int at_" + name + "[" + number(bringing_places(plan_, operand)) + "];");
-      line("tc_find_" + name + "(at_" + name + ", " + product() + ", " + origin(operand) + ", threadIdx.x);");
+      line("find_" + name + "(at_" + name + ", " + product() + ", " + origin(operand) + ", threadIdx.x);");
     }
     line("const int begin = " + (plan_.split_k > 1 ? part + " * " + number(depth_ * plan_.bk) : "0") + ";");
   }
@@ -157,12 +157,12 @@ void MainLoopPrinter::sources() {
 void MainLoopPrinter::bring_slices() {
   const Operand kept = *stationary_operand(plan_);
   const bool first = kept == Operand::a;
-  line("tc_expect(there, " + number(stationary_bytes(problem_, plan_)) + ");");
+  line("barrier_expect(there, " + number(stationary_bytes(problem_, plan_)) + ");");
   if (first) line("const long long kept = " + own_rows() + " * " + number(plan_.bk * 2) + "ll;");
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (copy.operand != kept) continue;
-    line("tc_copy(" + slice("k") + " + " + number(copy.target) + ", " + name_of(kept) + number(copy.part) +
+    line("bulk_load(" + slice("k") + " + " + number(copy.target) + ", " + name_of(kept) + number(copy.part) +
          (first ? " + kept" : "") + " + k * " + number((first ? extents_.rows_a : extents_.rows_b) * plan_.bk * 2) +
          "ll, " + number(copy.bytes) + ", there);");
   }
@@ -183,18 +183,19 @@ std::string MainLoopPrinter::slice(const std::string& k) const {
 /// A stage's bulk copies.
 void MainLoopPrinter::copies(const std::string& k) {
   if (brings(plan_)) line("if (threadIdx.x == 0) {");
-  line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_) - slice_bytes(problem_, plan_)) + ");");
+  line("barrier_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_) - slice_bytes(problem_, plan_)) +
+       ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (problem_.slides(copy.operand) || copy.operand == stationary_operand(plan_)) continue;
     const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + " + k +
+    line("bulk_load(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + " + k +
          " * " + number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
   if (problem_.columns && !reads_strips(plan_)) slide();
   if (maps()) {
     for (const Operand operand : unpacked()) {
-      line("tc_fetch_" + name_of(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
+      line("fetch_" + name_of(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
            place_of_map(operand) + ", " + product() + ", " + origin(operand) + ", begin + k * " + number(plan_.bk) +
            ", full + stage * 8);");
     }
@@ -205,15 +206,15 @@ void MainLoopPrinter::copies(const std::string& k) {
 /// Asks for an operand's chunks of the stage `k`, of fp32, into registers.
 void MainLoopPrinter::load(Operand operand, const std::string& k) {
   const std::string name = name_of(operand);
-  line("tc_load_" + name + "(v_" + name + ", " + name + "0, at_" + name + ", begin + " + k + " * " + number(plan_.bk) +
+  line("load_" + name + "(v_" + name + ", " + name + "0, at_" + name + ", begin + " + k + " * " + number(plan_.bk) +
        ", threadIdx.x);");
 }
 
 /// The same split and stored.
 void MainLoopPrinter::put(Operand operand) {
   const std::string name = name_of(operand);
-  line("tc_put_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", v_" + name + ", top_" +
-       name + ", threadIdx.x);");
+  line("put_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", v_" + name + ", top_" + name +
+       ", threadIdx.x);");
 }
 
 /// A stage of both: one is on its way while the other is split.
@@ -223,24 +224,24 @@ void MainLoopPrinter::put_both() {
   load(Operand::a, "(k + 1)");
   line("}");
   put(Operand::b);
-  line("tc_shown();");
+  line("fence_shared_copies();");
   line("__syncwarp();");
-  line("if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);");
+  line("if (threadIdx.x % 32 == 0) barrier_arrive(full + stage * 8);");
 }
 
 /// A stage of what is not packed, and the news of the one that was asked for some stages ago.
 void MainLoopPrinter::bring() {
   for (const Operand operand : unpacked()) {
     const std::string name = name_of(operand);
-    line("tc_bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" +
-         name + ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");
+    line("bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" + name +
+         ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");
   }
   const int under_way = stages_under_way(plan_);
-  line("tc_brought();");
+  line("cp_async_commit();");
   line("if (++news > " + number(under_way) + ") {");
-  line("tc_show<" + number(under_way) + ">();");
+  line("cp_async_show<" + number(under_way) + ">();");
   line("__syncwarp();");
-  line("if (threadIdx.x % 32 == 0) tc_leave(full + told * 8);");
+  line("if (threadIdx.x % 32 == 0) barrier_arrive(full + told * 8);");
   line("told = told + 1 == " + number(plan_.stages) + " ? 0 : told + 1;");
   line("}");
 }
@@ -253,14 +254,14 @@ void MainLoopPrinter::slide() {
   const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(plan_.strips) + "; ++i) {");
-  line("const long long place = " + inside + " ? from_" + name + " + tc_taps[taps] + run * " +
+  line("const long long place = " + inside + " ? from_" + name + " + tap_offsets[taps] + run * " +
        number(columns.positions * plan_.strip_chunks) + "ll : " + number(columns.zeros(products)) + "ll;");
   line("const long long next = " + inside + " ? " + number(columns.positions) + "ll : 0ll;");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (!problem_.slides(copy.operand) || copy.chunk >= plan_.strip_chunks) continue;
     const std::int64_t run = problem_.has_runs() ? problem_.folding->runs[static_cast<std::size_t>(copy.run)] : 0;
     const std::string apart = run == 0 ? "" : " + (" + inside + " ? " + number(run) + " : 0)";
-    line("tc_copy(at + " + number(copy.target) + " + i * " +
+    line("bulk_load(at + " + number(copy.target) + " + i * " +
          number(std::int64_t{copy.bytes} * problem_.runs() * plan_.strip_chunks) + ", " + name + number(copy.part) +
          " + (place + " + number(copy.chunk) + " * next" + apart + ") * 16, " + number(copy.bytes) +
          ", full + stage * 8);");

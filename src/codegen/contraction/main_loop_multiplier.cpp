@@ -11,7 +11,7 @@ void MainLoopPrinter::steps(int accumulator, const std::string& keep) {
     const Descriptor a = descriptor_of(problem_, plan_, Operand::a, each.a_part, 0, each.k);
     for (int run = 0; run < problem_.runs(); ++run) {
       const Descriptor b = descriptor_of(problem_, plan_, Operand::b, each.b_part, 0, each.k, run);
-      const std::string name = problem_.runs() > 1 ? "tc_product<" + number(run) + ">" : "tc_product";
+      const std::string name = problem_.runs() > 1 ? "multiply<" + number(run) + ">" : "multiply";
       line(name + "(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
            "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
            number(b.start / 16) + ", " + kept + ");");
@@ -22,7 +22,7 @@ void MainLoopPrinter::steps(int accumulator, const std::string& keep) {
 
 /// Tells the feeder that this warp is done with the stage before.
 void MainLoopPrinter::release(const std::string& condition) {
-  line("if (" + condition + "lane == 0) tc_leave(empty + (stage == 0 ? " + number(plan_.stages - 1) +
+  line("if (" + condition + "lane == 0) barrier_arrive(empty + (stage == 0 ? " + number(plan_.stages - 1) +
        " : stage - 1) * 8);");
 }
 
@@ -36,24 +36,24 @@ void MainLoopPrinter::split_steps(bool first, bool last) {
   };
   for (int k = 0; k < plan_.bk; k += 16) {
     const std::string set = number(k / 16 % 2);
-    line("tc_part_rows(hi" + set + ", lo" + set + ", top, " + (k % 32 == 0 ? "mine" : "(mine ^ 16)") + " + " +
+    line("split_rows(hi" + set + ", lo" + set + ", top, " + (k % 32 == 0 ? "mine" : "(mine ^ 16)") + " + " +
          number(k / 32 * plan_.bm * 128) + ");");
-    line("tc_begin();");
-    line("tc_product(high, hi" + set + ", " + second(k, 0) + ", " + (first && k == 0 ? "0" : "1") + ");");
+    line("wgmma_fence();");
+    line("multiply(high, hi" + set + ", " + second(k, 0) + ", " + (first && k == 0 ? "0" : "1") + ");");
     const bool ends = last && k + 16 == plan_.bk;
-    if (ends) line("tc_commit();");
-    line("tc_product(small, hi" + set + ", " + second(k, 1) + ", " + (first && k == 0 ? later() : "1") + ");");
-    line("tc_product(small, lo" + set + ", " + second(k, 0) + ", 1);");
-    line("tc_commit();");
+    if (ends) line("wgmma_commit();");
+    line("multiply(small, hi" + set + ", " + second(k, 1) + ", " + (first && k == 0 ? later() : "1") + ");");
+    line("multiply(small, lo" + set + ", " + second(k, 0) + ", 1);");
+    line("wgmma_commit();");
     // All but what was asked for last is done: so is the stage before.
-    line("tc_finish<1>();");
+    line("wgmma_wait<1>();");
     if (k == 0) release(first ? "k > 0 && " : "");
     if (ends) add_up();
   }
 }
 
 void MainLoopPrinter::add_up() {
-  line("tc_hold(high);");
+  line("wgmma_hold(high);");
   if (!adds_up(problem_, plan_)) return;
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) sum[i] += high[i];");
@@ -61,9 +61,9 @@ void MainLoopPrinter::add_up() {
 
 /// Sums of rows that have to be scaled, and sums that are not finite: a part that vanished may have met an Inf.
 void MainLoopPrinter::doubt() {
-  line(splits_in_registers(plan_) ? "bool odd_ones = tc_odd(top);" : "bool odd_ones = false;");
+  line(splits_in_registers(plan_) ? "bool odd_ones = odd_rows_seen(top);" : "bool odd_ones = false;");
   line("#pragma unroll");
-  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) odd_ones = odd_ones | !tc_finite(" +
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) odd_ones = odd_ones | !is_finite(" +
        (promotes(plan_) ? "sum" : "high") + "[i]);");
   line("if (odd_ones) doubts[" + (reads_strips(plan_) ? number(attachment_.images) : "blockIdx.x") + "] = 1;");
 }
@@ -72,7 +72,7 @@ void MainLoopPrinter::stage(int turn, int turns) {
   const bool first = turn == 0, last = turn + 1 == turns;
   const auto kept = stationary_operand(plan_);
   line("{");
-  line("tc_poll(full + stage * 8, parity);");
+  wait("full + stage * 8", "parity");
   const std::string stage_at = "(u64)((base + stage * " + number(stage_step(problem_, plan_)) + ") >> 4)";
   const std::string slice_at = kept ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : std::string();
   line("const u64 at = " + (kept == Operand::b ? slice_at : stage_at) + ";");
@@ -89,18 +89,18 @@ void MainLoopPrinter::stage(int turn, int turns) {
         : kept             ? slice_at
                            : std::string("at")) +
        (plan_.turns != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
-  line("tc_begin();");
+  line("wgmma_fence();");
   steps(0, !first ? "1" : promotes(plan_) ? "0" : later());
-  line("tc_commit();");
+  line("wgmma_commit();");
   // All but what was asked for last is done: so is the stage before.
-  line("tc_finish<1>();");
+  line("wgmma_wait<1>();");
   release(first ? "k > 0 && " : "");
   if (promotes(plan_)) {
-    line("tc_begin();");
+    line("wgmma_fence();");
     steps(1, first ? later() : "1");
-    line("tc_commit();");
+    line("wgmma_commit();");
     if (last) {
-      line("tc_finish<1>();");
+      line("wgmma_wait<1>();");
       add_up();
     }
   }
@@ -112,7 +112,7 @@ void MainLoopPrinter::multiplier() {
   const int registers = accumulator_registers(plan_);
   line("} else {");
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
-  if (shares) line("tc_more<" + number(consumer_registers(plan_)) + ">();");
+  if (shares) line("registers_increase<" + number(consumer_registers(plan_)) + ">();");
   line("const int lane = threadIdx.x % 32;");
   if (plan_.turns != 0) {
     // Stages of the tiles that others have are theirs.
@@ -122,7 +122,7 @@ void MainLoopPrinter::multiplier() {
     line("const u32 turns = empty + " + number(8 * plan_.stages) + ";");
     line("u32 turn = group == 1 ? 1 : 0;");
   }
-  if (plan_.stationary != 0) line("tc_poll(there, 0);");
+  if (plan_.stationary != 0) wait("there", "0");
   if (splits_in_registers(plan_)) {
     const std::string consumer = plan_.turns != 0 ? "" : "(group - 1) * 64 + ";
     // Of a thread's row every other chunk of four k, whose neighbour the second 16 k have.
@@ -136,7 +136,7 @@ void MainLoopPrinter::multiplier() {
   if (plan_.turns != 0) {
     // Not before whoever is before has seen all its stages: a parity tells a stage from the next in its place, not from
     // later ones.
-    line("tc_poll(turns + (group - 1) * 8, turn);");
+    wait("turns + (group - 1) * 8", "turn");
     line("turn ^= 1;");
   }
   line("float high[" + number(registers) + "];");
@@ -153,9 +153,9 @@ void MainLoopPrinter::multiplier() {
   line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");
   for (int turn = 0; turn < turns; ++turn) stage(turn, turns);
   line("}");
-  if (plan_.turns != 0) line("if (lane == 0) tc_leave(turns + group % " + number(plan_.consumers) + " * 8);");
-  line("tc_finish<0>();");
-  line(promotes(plan_) ? "tc_hold(small);" : "tc_hold(high);");
+  if (plan_.turns != 0) line("if (lane == 0) barrier_arrive(turns + group % " + number(plan_.consumers) + " * 8);");
+  line("wgmma_wait<0>();");
+  line(promotes(plan_) ? "wgmma_hold(small);" : "wgmma_hold(high);");
   release("");
   if (splits_in_registers(plan_) || reads_strips(plan_)) doubt();
   store();

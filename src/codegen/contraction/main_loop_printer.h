@@ -38,7 +38,8 @@ class MainLoopPrinter {
   }
 
   void instruction();
-  void poll();
+  void wait_or_trap();
+  void wait(std::string_view barrier, std::string_view parity);
   void taps();
   void head();
   void zeros();

@@ -14,7 +14,7 @@ constexpr int moderate = 63;  ///< of exponents: two of them make a factor that 
 
 /// Factors of columns that all tiles have, as bits to which a row's exponent is added, where both are moderate.
 void MainLoopPrinter::lift_columns() {
-  line("int* const lift = (int*)(pl_smem + (base - tc_shared(pl_smem)) + " + number(lift_offset(problem_, plan_)) +
+  line("int* const lift = (int*)(pl_smem + (base - shared_address(pl_smem)) + " + number(lift_offset(problem_, plan_)) +
        ");");
   line("bool immoderate = false;");
   line("for (int i = threadIdx.x; i < " + number(plan_.bn) + "; i += " + number(threads(plan_)) + ") {");
@@ -34,7 +34,7 @@ void MainLoopPrinter::lift_far() {
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) {");
   line("const int e = (i / 2 % 2 == 0 ? up0 : up1) + eb[i / 4 * 8 + lane % 4 * 2 + i % 2];");
-  line(promotes(plan_) ? "sum[i] = tc_scale(" + raw("i") + ", e);" : "high[i] = tc_scale(high[i], e);");
+  line(promotes(plan_) ? "sum[i] = scale_by_power(" + raw("i") + ", e);" : "high[i] = scale_by_power(high[i], e);");
   if (promotes(plan_)) line("small[i] = 0.0f;");
   line("}");
   line("}");
@@ -44,7 +44,7 @@ void MainLoopPrinter::lift_far() {
 /// NaN.
 std::string MainLoopPrinter::raw(const std::string& i) const {
   if (!promotes(plan_)) return "high[" + i + "]";
-  return "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i + "]) : sum[" + i + "]";
+  return "is_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i + "]) : sum[" + i + "]";
 }
 
 /// The power of two that a row of an operand was multiplied by.
@@ -135,13 +135,13 @@ void MainLoopPrinter::exchange_any() {
   }
   if (knows_images()) {
     const std::string behind = two_images() ? "(" + x + " < border ? before : behind)" : across();
-    exchange_part("const TcFactors factors = tc_factors((h == 0 ? up0 : up1) + " + behind + ");",
+    exchange_part("const PowerFactors factors = power_factors((h == 0 ? up0 : up1) + " + behind + ");",
                   [&](const std::string& i, int) { return "(" + raw(i) + ") * factors.one * factors.other"; });
     return;
   }
   exchange_part("", [&](const std::string& i, int side) {
     const std::string place = side == 0 ? x : x + " + 1";
-    return "tc_scale(" + raw(i) + ", (h == 0 ? up0 : up1) + " + exponent(Operand::b, place) + ")";
+    return "scale_by_power(" + raw(i) + ", (h == 0 ? up0 : up1) + " + exponent(Operand::b, place) + ")";
   });
 }
 
@@ -182,7 +182,7 @@ void MainLoopPrinter::store() {
   }
   if (attachment_.stores) {
     const std::string pitch = number(exchange_pitch(plan_));
-    line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
+    line("float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + " +
          number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
          ";");
     line("float* const mine = exchange + lane / 4 * " + pitch + " + lane % 4 * 2;");
@@ -198,14 +198,14 @@ void MainLoopPrinter::store() {
     const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
     const bool begins = plan_.overlap > 0;
     const bool endless = problem_.has_runs() || (whole_n && even && last % 32 == 0 && !begins);
-    line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + attachment_.arguments + slice +
-         ", m + h * 8, column + part, " + (endless ? "0x7fffffff" : end) + ", lane, TcExchange<" + pitch +
-         ">{exchange}" + (begins ? ", column" : "") + ");");
+    line("store_sums<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + attachment_.arguments + slice +
+         ", m + h * 8, column + part, " + (endless ? "0x7fffffff" : end) + ", lane, Exchange<" + pitch + ">{exchange}" +
+         (begins ? ", column" : "") + ");");
     line("}");
     line("}");
   }
   if (attachment_.folds)
-    line("tc_fold<" + all + ", " + inside + ">(" + attachment_.arguments + slice + ", m, column, " + end +
+    line("fold_sums<" + all + ", " + inside + ">(" + attachment_.arguments + slice + ", m, column, " + end +
          ", lane, high);");
 }
 

@@ -177,7 +177,7 @@ class MendPrinter {
   }
 
   void head(const std::vector<int>& all, const std::string& outputs) {
-    writer_.out = place_prelude() + std::string(machine_text()) + std::string(load_text());
+    writer_.out = place_prelude() + sums_text() + std::string(load_text());
     writer_.line("// ---- kernel ----");
     writer_.open(
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}{}const int* __restrict__ "
@@ -205,7 +205,7 @@ class MendPrinter {
     const int idle = wasted(product_) == Operand::a ? c.first : c.second;
     writer_.line(fmt::format("if ({}) sum += (double){} * (double){};", writer_.condition(product_.taps),
                              writer_.name(c.first), writer_.name(c.second)));
-    writer_.line(fmt::format("else met = met || !tc_finite({});", writer_.name(idle)));
+    writer_.line(fmt::format("else met = met || !is_finite({});", writer_.name(idle)));
     for (std::size_t i = 0; i < c.k.size(); ++i) writer_.close();
     writer_.line("const float folded = (float)sum;");
   }

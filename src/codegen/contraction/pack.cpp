@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
+#include <string_view>
 
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/pack_text.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/device/device_files.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/variables.h"
 
@@ -125,11 +128,11 @@ Order order_of(const Kernel& kernel, int root, const Sum& sum, const Columns* co
   return {strips.numbers() + depth / plan.bk * strips.zeros, true};
 }
 
-/// tc_chunk(): the place in a packed row of what comes `number`th; -1 for none.
+/// chunk_at(): the place in a packed row of what comes `number`th; -1 for none.
 void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& plan, std::int64_t depth) {
   const Strips strips(columns, plan, depth);
   const std::int64_t stage = plan.bk / 8;
-  writer.open("TC_FN int tc_chunk(int number) {");
+  writer.open("PL_DEVICE int chunk_at(int number) {");
   if (strips.zeros > 0) {
     writer.line(fmt::format("const int zero = number - {};", strips.numbers()));
     writer.line(fmt::format("if (zero >= 0) return zero / {0} * {1} + {2} + zero % {0};", strips.zeros, stage,
@@ -144,7 +147,7 @@ void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& pl
   writer.close();
 }
 
-/// tc_values(): eight values of a row, from column k on; zeros outside.
+/// plane_values(): eight values of a row, from column k on; zeros outside.
 void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum,
                   const Columns* columns, const TilePlan& plan, std::int64_t depth) {
   const bool is_a = operand == Operand::a;
@@ -152,8 +155,8 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
   const auto& rows = is_a ? c.m : c.n;
   const std::int64_t last = kernel.space.extents[static_cast<std::size_t>(sum.fast.back())];
   const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
-  writer.open(
-      fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
+  writer.open(fmt::format("PL_DEVICE void plane_values(float (&v)[8], {}int batch, int row, int k) {{",
+                          writer.parameters(root)));
   if (columns != nullptr) print_place_in_strips(writer, *columns, plan, depth);
   // Eight columns that begin outside are all outside, as packed rows are longer
   // by whole chunks where `whole` holds.
@@ -180,7 +183,7 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
       const std::string where = writer.condition(node.where);
       writer.line(fmt::format("__align__(16) {} raw[8];", printing::storage_type(stored)));
       if (!where.empty()) writer.line(fmt::format("const bool there = {};", where));
-      writer.line(fmt::format("{}tc_read<{}>(raw, in{} + ({}));", where.empty() ? "" : "if (there) ", access.unit,
+      writer.line(fmt::format("{}read_eight<{}>(raw, in{} + ({}));", where.empty() ? "" : "if (there) ", access.unit,
                               node.input, writer.place_of(node.index)));
       writer.line("#pragma unroll");
       const std::string value = printing::load_form("raw[j]", stored);
@@ -251,8 +254,8 @@ class PackingPrinter {
 
   Packing print() {
     describe();
-    writer_.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
-                  std::string(scaled_ ? scaling_text() : "");
+    static constexpr std::array<std::string_view, 1> files{"sm90/pack.cuh"};
+    writer_.out = place_prelude() + device_text(files);
     writer_.line("// ---- kernel ----");
     print_values(writer_, kernel_, c_, operand_, sum_, columns_, plan_, depth_);
     if (order_.by_channel) print_order(writer_, *columns_, plan_, depth_);
@@ -268,7 +271,7 @@ class PackingPrinter {
         round_again();
     }
     // Others may still be reading this block's shared memory.
-    if (packing_.cluster > 1) writer_.line("tc_await();");
+    if (packing_.cluster > 1) writer_.line("cluster_wait();");
     writer_.close();
     packing_.source = std::move(writer_.out);
     return std::move(packing_);
@@ -319,7 +322,7 @@ class PackingPrinter {
     writer_.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", sharing_.trips, sharing_.held));
     if (computes) {
       each_held(
-          [&] { writer_.line(fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer_.arguments(root_))); });
+          [&] { writer_.line(fmt::format("plane_values(v[i], {}batch, row, chunk * 8);", writer_.arguments(root_))); });
     }
     each_held(body);
     writer_.close();
@@ -338,7 +341,7 @@ class PackingPrinter {
                         sharing_.share * sharing_.blocks != order_.count;
     if (ragged) writer_.open(fmt::format("if (own < {} && {} < {}) {{", sharing_.share, name, order_.count));
     if (order_.by_channel) {
-      writer_.line("const int chunk = tc_chunk(number);");
+      writer_.line("const int chunk = chunk_at(number);");
       writer_.open("if (chunk >= 0) {");
     }
     body();
@@ -355,19 +358,19 @@ class PackingPrinter {
       writer_.line("#pragma unroll");
       writer_.line(
           "for (int j = 0; j < 8; ++j) top = fmaxf(top, "
-          "tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
+          "is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
       if (notes_.odd) {
         writer_.line("#pragma unroll");
-        writer_.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
+        writer_.line("for (int j = 0; j < 8; ++j) odd = odd || !is_finite(v[i][j]);");
       }
-      if (!sharing_.kept()) round(fmt::format("tc_usual{}()", joint_));
+      if (!sharing_.kept()) round(fmt::format("usual_factor{}()", joint_));
     });
     if (notes_.odd) writer_.line("if (odd) notes[0] = 1;");
   }
 
   /// Of each row, by all threads and blocks that share it.
   void find_exponents() {
-    writer_.line("top = tc_most(tc_most(top, 8), 16);");
+    writer_.line("top = most_of_lanes(most_of_lanes(top, 8), 16);");
     writer_.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
     writer_.line("__syncthreads();");
     const int warps = sharing_.each() / 32;
@@ -377,20 +380,20 @@ class PackingPrinter {
                              first.empty() ? "w * 8" : first));
     if (packing_.cluster > 1) {
       writer_.line("if (threadIdx.x < 8) common[r] = top;");
-      writer_.line("tc_come();");
-      writer_.line("tc_await();");
+      writer_.line("cluster_arrive();");
+      writer_.line("cluster_wait();");
       writer_.line(
           fmt::format("for (int p = 0; p < {}; ++p) top = fmaxf(top, "
-                      "tc_remote(common + r, p));",
+                      "cluster_load(common + r, p));",
                       sharing_.blocks));
-      writer_.line("tc_come();");
+      writer_.line("cluster_arrive();");
     }
-    if (!sharing_.kept()) writer_.line(fmt::format("const bool usual = tc_is_usual{}(top);", joint_));
+    if (!sharing_.kept()) writer_.line(fmt::format("const bool usual = is_usual{}(top);", joint_));
     writer_.line(sharing_.kept()
-                     ? "const int e = tc_exponent(top);"
-                     : fmt::format("const int e = usual ? tc_usual_exponent{}() : tc_exponent(top);", joint_));
+                     ? "const int e = scaling_exponent(top);"
+                     : fmt::format("const int e = usual ? usual_exponent{}() : scaling_exponent(top);", joint_));
     writer_.line(fmt::format("if (part == 0 && threadIdx.x{} < 8) out2[batch * {} + row] = e;", within(), rows_));
-    writer_.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
+    writer_.line("const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);");
   }
 
   /// What another power suits than the one that it was rounded by.
@@ -406,7 +409,7 @@ class PackingPrinter {
 
   /// A chunk, times the power of two, to its place.
   void round(std::string_view power) {
-    writer_.line(splits_ ? "TcChunk hi, lo;" : "TcChunk hi;");
+    writer_.line(splits_ ? "Chunk hi, lo;" : "Chunk hi;");
     print_rounding(writer_, plan_, "v[i]", power);
     // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks, rows.
     const std::string within = in_pairs_ ? fmt::format("chunk % {} / 4 * 512 + chunk % 4 * 4", plan_.bk / 8)
@@ -415,7 +418,7 @@ class PackingPrinter {
         fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
                     "+ row / 8 * {}ll + {} + r * 16;",
                     rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, within));
-    const std::string_view put = in_pairs_ ? "tc_put_pairs" : "tc_put";
+    const std::string_view put = in_pairs_ ? "put_pairs" : "put_chunk";
     writer_.line(fmt::format("{}(out0 + place, hi);", put));
     if (splits_) writer_.line(fmt::format("{}(out1 + place, lo);", put));
   }

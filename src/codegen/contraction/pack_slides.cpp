@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/pack_text.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/renumbered.h"
+#include "codegen/device/device_files.h"
 
 // Packs what slides: a chunk of 8 channels at one place is 16 bytes, made by one thread; threads side by side make
 // places side by side, whose elements mostly lie side by side. Where the last dim has phases, neighbours in memory are
@@ -24,14 +27,6 @@ constexpr std::int64_t blocks_for_all = 1024;
 std::int64_t widest(const TilePlan& plan, const Sliding& sliding) {
   return std::max(256, tile_rows(plan, sliding.operand));
 }
-
-constexpr const char* noting = R"(// What fp16 holds as it is, with room above, and below to 2^-24 of it.
-TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
-TC_FN void tc_note(int* notes, int image, float top) {
-  const int bits = __float_as_int(top);
-  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
-}
-)";
 
 class SlidePrinter {
  public:
@@ -61,8 +56,8 @@ class SlidePrinter {
     packing.part_bytes = part_bytes_;
     packing.exponents = again ? products_ * sliding_.images : 0;
     const bool splits = parts(plan_) == 2, scaled = scales(plan_);
-    writer.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
-                 (scaled ? std::string(scaling_text()) + noting : "");
+    static constexpr std::array<std::string_view, 1> files{"sm90/pack.cuh"};
+    writer.out = place_prelude() + device_text(files);
     writer.line("// ---- kernel ----");
     values(writer);
     writer.open(
@@ -80,10 +75,10 @@ class SlidePrinter {
     if (turns_ > 1) writer.line("#pragma unroll");
     if (turns_ > 1) writer.open(fmt::format("for (int turn = 0; turn < {}; ++turn) {{", turns_));
     item(writer, again);
-    writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
+    writer.line(splits ? "Chunk hi, lo;" : "Chunk hi;");
     print_rounding(writer, plan_, "v", again ? "f * g" : "1.0f");
-    writer.line("tc_put(out0 + place * 16, hi);");
-    if (splits) writer.line("tc_put(out1 + place * 16, lo);");
+    writer.line("put_chunk(out0 + place * 16, hi);");
+    if (splits) writer.line("put_chunk(out1 + place * 16, lo);");
     if (turns_ > 1) writer.close();
     writer.close();
     if (scaled && !again) {
@@ -91,10 +86,10 @@ class SlidePrinter {
       writer.line("  const int other = __shfl_xor_sync(~0u, noted, apart);");
       writer.line("  const float theirs = __shfl_xor_sync(~0u, top, apart);");
       // Whoever is of another image notes its own.
-      writer.line("  if (other != noted) { tc_note(notes, noted, top); continue; }");
+      writer.line("  if (other != noted) { note_magnitude(notes, noted, top); continue; }");
       writer.line("  top = fmaxf(top, theirs);");
       writer.line("}");
-      writer.line("if (threadIdx.x % 32 == 0) tc_note(notes, noted, top);");
+      writer.line("if (threadIdx.x % 32 == 0) note_magnitude(notes, noted, top);");
     }
     writer.close();
     packing.source = std::move(writer.out);
@@ -102,9 +97,9 @@ class SlidePrinter {
   }
 
  private:
-  /// tc_values(): eight channels at one place of a plane; zeros where no element lies.
+  /// plane_values(): eight channels at one place of a plane; zeros where no element lies.
   void values(PlaceWriter& writer) const {
-    writer.open(fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int phase, int chunk, int at) {{",
+    writer.open(fmt::format("PL_DEVICE void plane_values(float (&v)[8], {}int batch, int phase, int chunk, int at) {{",
                             writer.parameters(root_)));
     writer.line("bool there = true;");
     std::int64_t later = sliding_.plane, phases = sliding_.phases;
@@ -161,8 +156,8 @@ class SlidePrinter {
     const std::string batch = fmt::format("plane / {}", phases * sliding_.chunks);
     const std::string phase = turns_ > 1 ? fmt::format("plane / {} % {} * {} + turn", sliding_.chunks, phases, turns_)
                                          : fmt::format("plane / {} % {}", sliding_.chunks, phases);
-    const std::string values =
-        fmt::format("tc_values(v, {}{}, {}, plane % {}, at);", writer.arguments(root_), batch, phase, sliding_.chunks);
+    const std::string values = fmt::format("plane_values(v, {}{}, {}, plane % {}, at);", writer.arguments(root_), batch,
+                                           phase, sliding_.chunks);
     // The plane among those of all phases.
     writer.line(fmt::format("{}place = {} * {}ll + at;", again ? "const long long " : "",
                             turns_ > 1 ? fmt::format("(((long long)(plane / {0}) * {1} + turn) * {0} + plane % {0})",
@@ -172,20 +167,20 @@ class SlidePrinter {
     if (scaled) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
     if (again) {
       writer.line("const float most = __int_as_float(notes[image]);");
-      writer.line("if (tc_safe(most)) continue;");
-      writer.line("const int e = tc_exponent(most);");
-      writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
+      writer.line("if (is_safe(most)) continue;");
+      writer.line("const int e = scaling_exponent(most);");
+      writer.line("const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);");
     }
     writer.line(values);
     if (again) return;
     if (scaled) {
-      writer.line("if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;");
+      writer.line("if (image != noted) note_magnitude(notes, noted, top), top = 0.0f, noted = image;");
       writer.line("#pragma unroll");
-      writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);");
+      writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[j]) ? fabsf(v[j]) : 0.0f);");
       if (odd_) {
         writer.line("bool odd = false;");
         writer.line("#pragma unroll");
-        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[j]);");
+        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !is_finite(v[j]);");
         writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * sliding_.images));
       }
     }
@@ -203,12 +198,12 @@ class SlidePrinter {
     writer.open(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) {{",
                             products_ * sliding_.images, threads_each));
     writer.line("const float most = __int_as_float(notes[i]);");
-    writer.line("exponents[i] = tc_safe(most) ? 0 : tc_exponent(most);");
+    writer.line("exponents[i] = is_safe(most) ? 0 : scaling_exponent(most);");
     writer.close();
     if (products_ * sliding_.images <= threads_each) {
       writer.line(fmt::format("const float most = threadIdx.x < {} ? __int_as_float(notes[threadIdx.x]) : 0.0f;",
                               products_ * sliding_.images));
-      writer.line("if (!__syncthreads_or(!tc_safe(most))) return;");
+      writer.line("if (!__syncthreads_or(!is_safe(most))) return;");
     }
   }
 

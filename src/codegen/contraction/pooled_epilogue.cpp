@@ -13,7 +13,7 @@
 namespace planish::codegen::contraction {
 namespace {
 
-/// Prints `tc_store`. Names in the text: `r` a row of the call, `p` a window of a run, `w` and `u` a run and a column
+/// Prints `store_sums`. Names in the text: `r` a row of the call, `p` a window of a run, `w` and `u` a run and a column
 /// of a window, `ok` whether there is such a window.
 class PoolPrinter {
  public:
@@ -101,7 +101,7 @@ class PoolPrinter {
     const std::string first = fmt::format("w * {} + p * {}", run_columns(product_.problem, plan_), folding_.window);
     if (reads_at_once()) {
       writer_.line(fmt::format("float row_of_window[{}];", folding_.window));
-      writer_.line(fmt::format("tc_neighbours(sums, r, {}, row_of_window);", first));
+      writer_.line(fmt::format("neighbours(sums, r, {}, row_of_window);", first));
     }
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int u = 0; u < {}; ++u) {{", folding_.window));

@@ -7,7 +7,7 @@
 
 namespace planish::codegen::contraction {
 
-/// Text of `tc_fold` (see Attachment::folds), of a product whose Spread is in registers: folds the pieces of the 16
+/// Text of `fold_sums` (see Attachment::folds), of a product whose Spread is in registers: folds the pieces of the 16
 /// rows whose sums a warp's threads hold, as the tensor core leaves them, without handing them on. `whole` says what it
 /// is given.
 std::string print_register_folds(const Product& product, const TilePlan& plan, bool fast, const Epilogue& whole);

@@ -99,7 +99,7 @@ std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& c, co
 
 void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const Sliding& sliding) {
   const ir::IndexExpr& place = kernel.outputs.front().index;
-  writer.open(fmt::format("TC_FN {} tc_edge(int position, int& mask) {{", writer.coordinate()));
+  writer.open(fmt::format("PL_DEVICE {} edge_of(int position, int& mask) {{", writer.coordinate()));
   // Behind the last tile there is nothing.
   writer.line(fmt::format("if (position >= {}) return mask = 0, {};", sliding.positions(),
                           writer.coordinate() == "int" ? "0x7fffffff" : "0x7fffffffffffffffll"));

@@ -28,7 +28,7 @@ struct Sectors {
 /// Nothing where tiles end between sectors anyway, or where a row's results do not follow each other so.
 std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding);
 
-/// Prints `tc_edge(position, mask)`: what a column, which may be none, says of a place; `mask` is 0 where not all
+/// Prints `edge_of(position, mask)`: what a column, which may be none, says of a place; `mask` is 0 where not all
 /// results that follow it in its sector are among those that the tile before has too, else the elements of a sector
 /// less one.
 void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const Sliding& sliding);

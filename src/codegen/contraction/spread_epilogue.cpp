@@ -35,9 +35,9 @@ std::vector<int> roots_of(const Kernel& kernel) {
   return roots;
 }
 
-/// Prints `tc_folds`, which has the arguments of `tc_store`. Names in the text: `r` the lane's row of the call, `slot`
-/// which of a piece's runs is folded, `from` and `to` its columns in the call, `c` one of them, `ok` whether there is
-/// such an element. No lane leaves before the others: they ask each other for what they folded.
+/// Prints `fold_and_store`, which has the arguments of `store_sums`. Names in the text: `r` the lane's row of the call,
+/// `slot` which of a piece's runs is folded, `from` and `to` its columns in the call, `c` one of them, `ok` whether
+/// there is such an element. No lane leaves before the others: they ask each other for what they folded.
 class PiecePrinter {
  public:
   PiecePrinter(const Product& product, const TilePlan& plan, bool fast)
@@ -62,7 +62,7 @@ class PiecePrinter {
   }
 
   std::string print(const Epilogue& whole) {
-    open_store(writer_, whole, "tc_folds");
+    open_store(writer_, whole, "fold_and_store");
     writer_.decode("batch", product_.c.batch);
     // Rows whose lanes read together lie two apart, which is half of the banks.
     writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", sharers));
@@ -200,7 +200,7 @@ class PiecePrinter {
     writer_.open("for (int half = 0; half < 2; ++half) {");
     writer_.line(fmt::format("const int word = 32 * k + 16 * half + {} * part;", at_once));
     writer_.line(fmt::format("float sum[{}];", at_once));
-    writer_.line("tc_neighbours(sums, r, word, sum);");
+    writer_.line("neighbours(sums, r, word, sum);");
     if (decodes && words) {
       print_column(writer_, product_, "x + word");
       writer_.line(fmt::format("const {} begin = d{};", writer_.coordinate(), along));
@@ -244,12 +244,12 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
   whole.arguments += "pieces, ";
   std::string stores;
   if (spread.elements > 0) {
-    form.name = "tc_elements";
+    form.name = "store_elements";
     const Epilogue each = print_epilogue(elements, product.c, product.sliding ? &*product.sliding : nullptr, form);
     writer.out = each.text;
     whole.crowded = each.crowded;
     whole.begins = each.begins;
-    stores = fmt::format("tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums{});", each.arguments,
+    stores = fmt::format("store_elements<rows, columns, all>({}batch, y, x, end, lane, sums{});", each.arguments,
                          each.begins ? ", begin" : "");
   } else {
     writer.out = load_text();
@@ -273,7 +273,7 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
   folds.begins = false;
   writer.out += pieces.print(folds);
   open_store(writer, whole);
-  writer.line(fmt::format("tc_folds<rows, columns, all>({}batch, y, x, end, lane, sums);", whole.arguments));
+  writer.line(fmt::format("fold_and_store<rows, columns, all>({}batch, y, x, end, lane, sums);", whole.arguments));
   if (!stores.empty()) writer.line(stores);
   writer.close();
   whole.text = std::move(writer.out);
@@ -305,7 +305,7 @@ class SpreadJoiner {
     out.inputs = writer_.inputs(roots);
     out.threads = threads;
     out.blocks = (points * team() + threads - 1) / threads;
-    writer_.out = place_prelude() + std::string(machine_text()) + std::string(load_text());
+    writer_.out = place_prelude() + sums_text() + std::string(load_text());
     writer_.line("// ---- kernel ----");
     std::string outputs = writer_.output_parameters();
     outputs.resize(outputs.size() - 2);

@@ -6,7 +6,7 @@
 
 namespace planish::codegen::contraction {
 
-/// What is done with the sums of a product with a Spread: `tc_store` folds the piece that it is called with, which is
+/// What is done with the sums of a product with a Spread: `store_sums` folds the piece that it is called with, which is
 /// 8 rows of what one exchange holds, and stores the elements, if there are some. Behind the outputs of elements comes
 /// one more parameter, `pieces`: spread_bytes() of memory, of which all that are pieces of something are written.
 Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, StoreForm form);

@@ -67,13 +67,14 @@ class StripPrinter {
   /// Of each chunk the place of its first channel for the first strip, and a bit for each strip that has elements
   /// there.
   void find() {
-    const std::string run =
-        problem_.has_runs() ? table(writer_, "tc_runs", problem_.folding->runs, fmt::format("q % {}", problem_.runs()))
-                            : "0";
-    writer_.open(fmt::format(
-        "TC_FN void tc_find(int (&place)[{0}], unsigned (&valid)[{0}], unsigned& later, int product, int first, int "
-        "thread) {{",
-        plan_.rounds));
+    const std::string run = problem_.has_runs() ? table(writer_, "run_offsets", problem_.folding->runs,
+                                                        fmt::format("q % {}", problem_.runs()))
+                                                : "0";
+    writer_.open(
+        fmt::format("PL_DEVICE void find_places(int (&place)[{0}], unsigned (&valid)[{0}], unsigned& later, int "
+                    "product, int first, int "
+                    "thread) {{",
+                    plan_.rounds));
     writer_.line("later = 0;");
     writer_.line(fmt::format("const int border = (first / {0} + 1) * {0};", sliding_.plane));
     writer_.decode("product", c_.batch);
@@ -127,11 +128,12 @@ class StripPrinter {
         offset += shift[s] * load_.index.coefficient_of(sliding_.slides[s].row);
       offsets.push_back(offset);
     }
-    const std::string offset = table(writer_, "tc_offsets", offsets, fmt::format("min(taps, {})", strips() - 1));
-    writer_.open(fmt::format(
-        "TC_FN void tc_ask(TcEight (&v)[{0}], const float* __restrict__ from, const int (&place)[{0}], const unsigned "
-        "(&valid)[{0}], int strip, int thread) {{",
-        plan_.rounds));
+    const std::string offset = table(writer_, "strip_offsets", offsets, fmt::format("min(taps, {})", strips() - 1));
+    writer_.open(
+        fmt::format("PL_DEVICE void ask_strip(Eight (&v)[{0}], const float* __restrict__ from, const int "
+                    "(&place)[{0}], const unsigned "
+                    "(&valid)[{0}], int strip, int thread) {{",
+                    plan_.rounds));
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan_.rounds));
     writer_.line(fmt::format("const int q = (i * 128 + thread) / {};", count_));
@@ -143,7 +145,7 @@ class StripPrinter {
     constexpr std::int64_t most_apart =
         (std::int64_t{1} << 31) / 32 - 1;  // 28 bytes a channel are a constant of 32 bits
     if (sliding_.channel_count % 8 == 0 && channel <= most_apart) {
-      writer_.line(fmt::format("tc_eight<{}>(v[i], p, there);", channel));
+      writer_.line(fmt::format("load_eight<{}>(v[i], p, there);", channel));
     } else {
       writer_.line("#pragma unroll");
       writer_.line(fmt::format(
@@ -157,7 +159,7 @@ class StripPrinter {
   void drop() {
     const bool splits = parts(plan_) == 2;
     writer_.open(fmt::format(
-        "TC_FN void tc_drop(u32 to, const TcEight (&v)[{}], unsigned later, float (&top)[2], int thread) {{",
+        "PL_DEVICE void drop_strip(u32 to, const Eight (&v)[{}], unsigned later, float (&top)[2], int thread) {{",
         plan_.rounds));
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan_.rounds));
@@ -170,21 +172,21 @@ class StripPrinter {
     writer_.open("for (int j = 0; j < 4; ++j) {");
     writer_.line("const float a = v[i].v[2 * j], b = v[i].v[2 * j + 1];");
     writer_.line("most = fmaxf(most, fmaxf(fabsf(a), fabsf(b)));");
-    writer_.line(splits ? fmt::format("tc_part(hi[j], lo[j], a * {0}, b * {0});", factor)
-                        : fmt::format("hi[j] = tc_pair(a * {0}, b * {0});", factor));
+    writer_.line(splits ? fmt::format("split_pair(hi[j], lo[j], a * {0}, b * {0});", factor)
+                        : fmt::format("hi[j] = pack_f16(a * {0}, b * {0});", factor));
     writer_.close();
     writer_.line("const bool next = later >> i & 1;");
     writer_.line("top[0] = next ? top[0] : fmaxf(top[0], most);");
     writer_.line("top[1] = next ? fmaxf(top[1], most) : top[1];");
     for (int part = 0; part < parts(plan_); ++part)
-      writer_.line(fmt::format("tc_write(to + {} + e * 16, {});", part_offset(problem_, plan_, Operand::b, part),
-                               part == 0 ? "hi" : "lo"));
+      writer_.line(fmt::format("shared_store_words(to + {} + e * 16, {});",
+                               part_offset(problem_, plan_, Operand::b, part), part == 0 ? "hi" : "lo"));
     writer_.close();
     writer_.close();
   }
 
   void tell() {
-    writer_.open("TC_FN void tc_tell(int* notes, int product, int first, float (&top)[2]) {");
+    writer_.open("PL_DEVICE void tell_magnitudes(int* notes, int product, int first, float (&top)[2]) {");
     const bool moves = problem_.moves(Operand::b);
     writer_.line(fmt::format("const int image = {}first / {};",
                              moves ? fmt::format("product * {} + ", sliding_.images) : "", sliding_.plane));
@@ -194,7 +196,7 @@ class StripPrinter {
     writer_.line(
         "for (int apart = 16; apart > 0; apart /= 2) top[h] = fmaxf(top[h], __shfl_xor_sync(~0u, top[h], apart));");
     writer_.line(fmt::format(
-        "if (threadIdx.x % 32 == 0 && top[h] > 0.0f) atomicMax(notes + (tc_finite(top[h]) ? image + h : {0}), "
+        "if (threadIdx.x % 32 == 0 && top[h] > 0.0f) atomicMax(notes + (is_finite(top[h]) ? image + h : {0}), "
         "__float_as_int(top[h]));",
         images_));
     writer_.line("top[h] = 0.0f;");

@@ -22,13 +22,17 @@ bool can_read_strips(const Kernel& kernel, const Contraction& contraction, const
 
 /// Functions of one of the feeder's 128 threads:
 ///
-/// - `tc_find(place, valid, later, product, first, thread)`: where its chunks of a tile's stages lie that begins at the
+/// - `find_places(place, valid, later, product, first, thread)`: where its chunks of a tile's stages lie that begins at
+/// the
 ///   position `first`, and which strips have elements there. `later`: a bit for each chunk that is of the next image.
-/// - `tc_ask(v, from, place, valid, strip, thread)`: asks for its chunks of a stage, whose first strip has the number
+/// - `ask_strip(v, from, place, valid, strip, thread)`: asks for its chunks of a stage, whose first strip has the
+/// number
 ///   `strip`.
-/// - `tc_drop(to, v, later, top, thread)`: writes them, rounded or split, to the stage at the address `to`, and raises
+/// - `drop_strip(to, v, later, top, thread)`: writes them, rounded or split, to the stage at the address `to`, and
+/// raises
 ///   the largest magnitudes of both images.
-/// - `tc_tell(notes, product, first, top)`: notes these, for a whole warp, and forgets them; behind the notes of all
+/// - `tell_magnitudes(notes, product, first, top)`: notes these, for a whole warp, and forgets them; behind the notes
+/// of all
 ///   images `images` it sets a number where one is not finite.
 ///
 /// `v`, `place` and `valid` are arrays of plan.rounds. Expects parting_text(), splitting_text() and strip_text().

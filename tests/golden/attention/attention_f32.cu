@@ -2,60 +2,30 @@
 // launch: grid 24x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: input0 scratch0 scratch1 scratch2
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
   if (row >= 100 || k >= 40) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -67,7 +37,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, in
   {
     const int d4 = (unsigned)(k);
     __align__(16) float raw[8];
-    tc_read<4>(raw, in0 + (4000 * d0 + 40 * d1 + d4));
+    read_eight<4>(raw, in0 + (4000 * d0 + 40 * d1 + d4));
     #pragma unroll
     for (int j = 0; j < 8; ++j) r0[j] = raw[j];
   }
@@ -90,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
-        tc_values(v[i], in0, batch, row, chunk * 8);
+        plane_values(v[i], in0, batch, row, chunk * 8);
       }
     }
     #pragma unroll
@@ -98,32 +68,32 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
         #pragma unroll
-        for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+        for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
       }
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 2; ++w) top = fmaxf(top, most[(threadIdx.x / 64 * 2 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 64 < 8) out2[batch * 128 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
-        TcChunk hi, lo;
+        Chunk hi, lo;
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const float s = v[i][j] * f * g;
-          hi.x[j] = tc_high(v[i][j], s);
-          lo.x[j] = tc_low_joint(s, hi.x[j]);
+          hi.x[j] = high_part(v[i][j], s);
+          lo.x[j] = low_part_joint(s, hi.x[j]);
         }
         const long long place = batch * 12288ll + chunk / 6 * 12288ll + row / 8 * 768ll + chunk % 6 * 128 + r * 16;
-        tc_put(out0 + place, hi);
-        tc_put(out1 + place, lo);
+        put_chunk(out0 + place, hi);
+        put_chunk(out1 + place, lo);
       }
     }
   }
@@ -132,60 +102,30 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // launch: grid 30x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: input1 scratch3 scratch4 scratch5
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
   if (row >= 130 || k >= 40) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -197,7 +137,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, in
   {
     const int d4 = (unsigned)(k);
     __align__(16) float raw[8];
-    tc_read<4>(raw, in1 + (5200 * d0 + 40 * d3 + d4));
+    read_eight<4>(raw, in1 + (5200 * d0 + 40 * d3 + d4));
     #pragma unroll
     for (int j = 0; j < 8; ++j) r1[j] = raw[j];
   }
@@ -220,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
-        tc_values(v[i], in1, batch, row, chunk * 8);
+        plane_values(v[i], in1, batch, row, chunk * 8);
       }
     }
     #pragma unroll
@@ -228,32 +168,32 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
         #pragma unroll
-        for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+        for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
       }
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 2; ++w) top = fmaxf(top, most[(threadIdx.x / 64 * 2 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 64 < 8) out2[batch * 160 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 6 + own;
       if (own < 6 && chunk < 6) {
-        TcChunk hi, lo;
+        Chunk hi, lo;
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const float s = v[i][j] * f * g;
-          hi.x[j] = tc_high(v[i][j], s);
-          lo.x[j] = tc_low_joint(s, hi.x[j]);
+          hi.x[j] = high_part(v[i][j], s);
+          lo.x[j] = low_part_joint(s, hi.x[j]);
         }
         const long long place = batch * 15360ll + chunk / 6 * 15360ll + row / 8 * 768ll + chunk % 6 * 128 + r * 16;
-        tc_put(out0 + place, hi);
-        tc_put(out1 + place, lo);
+        put_chunk(out0 + place, hi);
+        put_chunk(out1 + place, lo);
       }
     }
   }
@@ -262,60 +202,30 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // launch: grid 18x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: input2 scratch6 scratch7 scratch8
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in2, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in2, int batch, int row, int k) {
   if (row >= 24 || k >= 130) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -348,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, chunk = part * 20 + own;
       if (own < 20 && chunk < 20) {
-        tc_values(v[i], in2, batch, row, chunk * 8);
+        plane_values(v[i], in2, batch, row, chunk * 8);
       }
     }
     #pragma unroll
@@ -356,32 +266,32 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, chunk = part * 20 + own;
       if (own < 20 && chunk < 20) {
         #pragma unroll
-        for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+        for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
       }
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 8; ++w) top = fmaxf(top, most[w * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x < 8) out2[batch * 24 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, chunk = part * 20 + own;
       if (own < 20 && chunk < 20) {
-        TcChunk hi, lo;
+        Chunk hi, lo;
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const float s = v[i][j] * f * g;
-          hi.x[j] = tc_high(v[i][j], s);
-          lo.x[j] = tc_low_joint(s, hi.x[j]);
+          hi.x[j] = high_part(v[i][j], s);
+          lo.x[j] = low_part_joint(s, hi.x[j]);
         }
         const long long place = batch * 7680ll + chunk / 10 * 3840ll + row / 8 * 1280ll + chunk % 10 * 128 + r * 16;
-        tc_put(out0 + place, hi);
-        tc_put(out1 + place, lo);
+        put_chunk(out0 + place, hi);
+        put_chunk(out1 + place, lo);
       }
     }
   }
@@ -390,51 +300,77 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 63696
 // arguments: scratch0 scratch1 scratch3 scratch4 scratch6 scratch7 scratch2 scratch5 scratch8 input0 input1 input2 output0
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-TC_FN void tc_scores(float (&d)[40], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %42, 0; wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39}, %40, %41, p, 1, 1, 0, 0;}"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
-    : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_weigh(float (&d)[12], const u32 (&a)[4], u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %17, 0; wgmma.mma_async.sync.aligned.m64n24k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, %16, p, 1, 1, 0;}"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) { while (!tc_poll_once(barrier, parity)) { } }
-TC_FN float tc_exp2(float x) { float y; asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-// Two numbers as fp16, and what is left of them.
-TC_FN u32 tc_pair(float a, float b) { u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
-TC_FN u32 tc_left(float a, float b, u32 hi) {
-  float x, y;
-  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}" : "=f"(x), "=f"(y) : "r"(hi));
-  return tc_pair(a - x, b - y);
-}
-// 2^e: beyond what a float holds, its last.
-TC_FN float tc_two(int e) { return __int_as_float((min(max(e, -126), 127) + 127) << 23); }
-TC_FN float tc_over(float v) { v = fmaxf(v, __shfl_xor_sync(~0u, v, 1)); return fmaxf(v, __shfl_xor_sync(~0u, v, 2)); }
-TC_FN float tc_all(float v) { v += __shfl_xor_sync(~0u, v, 1); return v + __shfl_xor_sync(~0u, v, 2); }
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+// Attention of many queries in fp32: out = epilogue(softmax(score(q · kᵀ)) · v), a block's rows of queries at a time,
+// by FlashAttention's online softmax. Factors are packed before, each as two parts in fp16 with a power of two for a
+// row (a column of v), and products are three: high · high and both of high · low, summed in fp32. Weights are times
+// 2^weight_bits, so that both of their parts are fp16 numbers that matter. One producer thread brings tiles by bulk
+// copies; consumer warpgroups have 64 rows each.
+//
+// A row whose sums are not finite is computed again, element by element as the definition says: pairs of fp16 do not
+// say where an infinity times a negative number, or times a part that vanished, belongs.
+//
+// Policy (all constexpr):
+//   int features, columns           of packed rows, up to whole instructions; of a block's results
+//   int depth, value_columns        of rows of q and k, and of v, as they are
+//   int rows, key_count             queries and keys of a batch
+//   int keys, consumers, stages     keys of a tile; warpgroups that multiply; places for a tile of keys and of values
+//   int row_blocks, column_blocks   blocks of a batch; those that share rows, each with its columns of values
+//   int key_tiles                   tiles of all keys
+//   int exchange                    columns that a warp's lanes hand each other at once before the epilogue
+//   bool batched_queries, batched_keys, batched_values   they differ from batch to batch
+//   bool shares                     registers go from the producer to consumers: these have
+//   int producer_registers, consumer_registers
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   multiply_scores(d, a, b, keep), multiply_values(d, a0 … a3, b, keep)   the two products' instructions
+//   tiles(row)                          tiles of keys that count for the block's rows from `row` on
+//   score(batch, row, key, product), query(batch, row, k), key(batch, key, k), value(batch, key, column)
+//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   store<rows, columns, all>(batch, row, column, end, lane, sums)         the epilogue (contraction/main_loop.h)
+
+// Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
+// pace.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/pipeline.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/split_attention.cuh ----
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
 }
 template <bool streaming, typename Word>
-TC_FN void tc_put_word(void* to, Word word) {
+PL_DEVICE void put_word(void* to, Word word) {
   if (streaming) __stcs((Word*)to, word);
   else *(Word*)to = word;
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
-  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
+  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
-  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
+  put_word<streaming>(to, make_float2(v[0], v[1]));
 }
-template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
-  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
+  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 template <int rows, int columns, bool all, typename Sums>
-TC_FN void tc_store(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   const int d0 = (unsigned)(batch);
   constexpr int weave = 1, step = 32;
   if constexpr (columns >= 64) {
@@ -451,7 +387,7 @@ TC_FN void tc_store(float* __restrict__ out0, int batch, int y, int x, int end, 
         const int d2 = (unsigned)(at);
         const bool ok = inside & (at < end);
         float sum[beside];
-        tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);
+        neighbours(sums, r, inside ? j + lane * beside : 0, sum);
         float got0[beside];
         auto* const to0 = out0 + (2400 * d0 + 24 * d1 + d2);
         const int first = d2;
@@ -463,7 +399,7 @@ TC_FN void tc_store(float* __restrict__ out0, int batch, int y, int x, int end, 
           got0[i] = v20;
         }
         if (ok) {
-          tc_put<false>(to0, got0);
+          put_chunk<false>(to0, got0);
         }
       }
     }
@@ -489,279 +425,84 @@ TC_FN void tc_store(float* __restrict__ out0, int batch, int y, int x, int end, 
     }
   }
 }
-TC_FN float tc_score(int batch, int row, int key, float folded) {
-  const int d0 = (unsigned)(batch);
-  const int d1 = (unsigned)(row);
-  const int d3 = (unsigned)(key);
-  const float v3 = folded;
-  const float v4 = 0x1.43d136p-3f;
-  const float v5 = (v3 * v4);
-  return v5;
-}
-TC_FN float tc_query(const float* __restrict__ in0, int batch, int row, int k) {
-  const int d0 = (unsigned)(batch);
-  const int d1 = (unsigned)(row);
-  const int d4 = (unsigned)(k);
-  const float v0 = pl_ldg(in0 + (4000 * d0 + 40 * d1 + d4));
-  return v0;
-}
-TC_FN float tc_key(const float* __restrict__ in1, int batch, int key, int k) {
-  const int d0 = (unsigned)(batch);
-  const int d3 = (unsigned)(key);
-  const int d4 = (unsigned)(k);
-  const float v1 = pl_ldg(in1 + (5200 * d0 + 40 * d3 + d4));
-  return v1;
-}
-TC_FN float tc_value(const float* __restrict__ in2, int batch, int key, int column) {
-  const int d0 = (unsigned)(batch);
-  const int d3 = (unsigned)(key);
-  const int d2 = (unsigned)(column);
-  const float v18 = pl_ldg(in2 + (3120 * d0 + d2 + 24 * d3));
-  return v18;
-}
-TC_FN float tc_shift(float maximum) {
-  const float v6 = maximum;
-  const float v7 = (-PL_INF_F32);
-  const bool v8 = (v6 == v7);
-  const float v9 = 0x0p+0f;
-  const float v10 = (v8 ? v9 : v6);
-  return v10;
-}
-TC_FN float tc_divisor(float maximum, float total) {
-  const float v9 = 0x0p+0f;
-  const float v13 = total;
-  const bool v14 = (v13 == v9);
-  const float v15 = 0x1p+0f;
-  const float v16 = (v14 ? v15 : v13);
-  return v16;
-}
+PL_WGMMA_SHARED(pl_scores, 80, "f16", 0)
+PL_WGMMA_REGISTERS(pl_values, 24, "f16", 0)
+struct Policy {
+  static constexpr int features = 48, columns = 24, depth = 40, value_columns = 24;
+  static constexpr int rows = 100, key_count = 130, keys = 80, consumers = 1, stages = 2;
+  static constexpr int row_blocks = 2, column_blocks = 1, key_tiles = 2, exchange = 32;
+  static constexpr bool batched_queries = true, batched_keys = true, batched_values = true, shares = false;
+  static constexpr int producer_registers = 24, consumer_registers = 240;
+};
+struct Functors {
+  const float* in0;
+  const float* in1;
+  const float* in2;
+  float* out0;
+  PL_DEVICE void multiply_scores(float (&d)[40], u64 a, u64 b, int keep) const {
+    pl_scores(d, a, b, keep);
+  }
+  PL_DEVICE void multiply_values(float (&d)[12], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {
+    pl_values(d, a0, a1, a2, a3, b, keep);
+  }
+  PL_DEVICE int tiles(int row) const {
+    return 2;
+  }
+  PL_DEVICE float score(int batch, int row, int key, float product) const {
+    const int d0 = (unsigned)(batch);
+    const int d1 = (unsigned)(row);
+    const int d3 = (unsigned)(key);
+    const float v3 = product;
+    const float v4 = 0x1.43d136p-3f;
+    const float v5 = (v3 * v4);
+    return v5;
+  }
+  PL_DEVICE float query(int batch, int row, int k) const {
+    const int d0 = (unsigned)(batch);
+    const int d1 = (unsigned)(row);
+    const int d4 = (unsigned)(k);
+    const float v0 = pl_ldg(in0 + (4000 * d0 + 40 * d1 + d4));
+    return v0;
+  }
+  PL_DEVICE float key(int batch, int key, int k) const {
+    const int d0 = (unsigned)(batch);
+    const int d3 = (unsigned)(key);
+    const int d4 = (unsigned)(k);
+    const float v1 = pl_ldg(in1 + (5200 * d0 + 40 * d3 + d4));
+    return v1;
+  }
+  PL_DEVICE float value(int batch, int key, int column) const {
+    const int d0 = (unsigned)(batch);
+    const int d3 = (unsigned)(key);
+    const int d2 = (unsigned)(column);
+    const float v18 = pl_ldg(in2 + (3120 * d0 + d2 + 24 * d3));
+    return v18;
+  }
+  PL_DEVICE float shift(float maximum) const {
+    const float v6 = maximum;
+    const float v7 = (-PL_INF_F32);
+    const bool v8 = (v6 == v7);
+    const float v9 = 0x0p+0f;
+    const float v10 = (v8 ? v9 : v6);
+    return v10;
+  }
+  PL_DEVICE float divisor(float maximum, float total) const {
+    const float v9 = 0x0p+0f;
+    const float v13 = total;
+    const bool v14 = (v13 == v9);
+    const float v15 = 0x1p+0f;
+    const float v16 = (v14 ? v15 : v13);
+    return v16;
+  }
+  template <int rows, int columns, bool all, typename Sums>
+  PL_DEVICE void store(int batch, int row, int column, int end, int lane, const Sums& sums) const {
+    store_sums<rows, columns, all>(out0, batch, row, column, end, lane, sums);
+  }
+};
 // ---- kernel ----
 extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ q0, const char* __restrict__ q1, const char* __restrict__ k0, const char* __restrict__ k1, const char* __restrict__ v0, const char* __restrict__ v1, const int* __restrict__ eq, const int* __restrict__ ek, const int* __restrict__ ev, const float* __restrict__ in0, const float* __restrict__ in1, const float* __restrict__ in2, float* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
-  const u32 stages = base + 12288, ready = base + 58368, keys_in = ready + 8, keys_out = keys_in + 16, values_in = keys_out + 16, values_out = values_in + 16;
-  const int group = tc_group();
-  if (threadIdx.x == 0) {
-    tc_init(ready, 1);
-    for (int i = 0; i < 2; ++i) {
-      tc_init(keys_in + i * 8, 1);
-      tc_init(values_in + i * 8, 1);
-      tc_init(keys_out + i * 8, 4);
-      tc_init(values_out + i * 8, 4);
-    }
-    tc_ready();
-  }
-  __syncthreads();
-  const int part = blockIdx.x % 1, batch = blockIdx.x / 1 / 2, row = (2 - 1 - (int)(blockIdx.x / 1 % 2)) * 64;
-  const int tiles = 2;
-  int stage = 0;
-  u32 parity = 0;
-  if (group == 0) {
-    if (threadIdx.x == 0) {
-      const long long q = ((long long)batch * 128 + row) * 96;
-      const long long k = (long long)batch * 15360ll;
-      const long long v = (long long)batch * 7680ll + part * 3840;
-      tc_expect(ready, 12288);
-      tc_copy(base, q0 + q, 6144, ready);
-      tc_copy(base + 6144, q1 + q, 6144, ready);
-      for (int tile = 0; tile < tiles; ++tile) {
-        const u32 to = stages + stage * 23040;
-        tc_poll(keys_out + stage * 8, parity ^ 1);
-        tc_expect(keys_in + stage * 8, 15360);
-        tc_copy(to + 0, k0 + k + tile * 7680ll, 7680, keys_in + stage * 8);
-        tc_copy(to + 7680, k1 + k + tile * 7680ll, 7680, keys_in + stage * 8);
-        tc_poll(values_out + stage * 8, parity ^ 1);
-        tc_expect(values_in + stage * 8, 7680);
-        tc_copy(to + 15360, v0 + v + tile * 3840ll, 3840, values_in + stage * 8);
-        tc_copy(to + 19200, v1 + v + tile * 3840ll, 3840, values_in + stage * 8);
-        if (++stage == 2) {
-          stage = 0;
-          parity ^= 1;
-        }
-      }
-    }
-  }
-  else {
-    const int lane = threadIdx.x % 32;
-    const int rows = row + (group - 1) * 64 + threadIdx.x % 128 / 32 * 16;
-    const int row0 = min(rows + lane / 4, 99), row1 = min(rows + lane / 4 + 8, 99);
-    const int* const mine_ = eq + (long long)batch * 128 + rows + lane / 4;
-    const float up0 = tc_two(mine_[0]), up1 = tc_two(mine_[8]);
-    const u64 at = (u64)((base + (group - 1) * 6144) >> 4);
-    float top0 = __int_as_float(0xff800000), top1 = top0, base0 = 0.0f, base1 = 0.0f, sum0 = 0.0f, sum1 = 0.0f;
-    float o[12];
-    #pragma unroll
-    for (int i = 0; i < 12; ++i) o[i] = 0.0f;
-    tc_poll(ready, 0);
-    #pragma unroll 1
-    for (int tile = 0; tile < tiles; ++tile) {
-      float s[40];
-      tc_poll(keys_in + stage * 8, parity);
-      const u64 from = (u64)((stages + stage * 23040) >> 4);
-      tc_begin();
-      tc_scores(s, 206158954496ull + at + 0, 206158954496ull + from + 480, 0);
-      tc_scores(s, 206158954496ull + at + 384, 206158954496ull + from + 0, 1);
-      tc_scores(s, 206158954496ull + at + 16, 206158954496ull + from + 496, 1);
-      tc_scores(s, 206158954496ull + at + 400, 206158954496ull + from + 16, 1);
-      tc_scores(s, 206158954496ull + at + 32, 206158954496ull + from + 512, 1);
-      tc_scores(s, 206158954496ull + at + 416, 206158954496ull + from + 32, 1);
-      tc_scores(s, 206158954496ull + at + 0, 206158954496ull + from + 0, 1);
-      tc_scores(s, 206158954496ull + at + 16, 206158954496ull + from + 16, 1);
-      tc_scores(s, 206158954496ull + at + 32, 206158954496ull + from + 32, 1);
-      tc_commit();
-      tc_finish<0>();
-      tc_hold(s);
-      if (lane == 0) tc_leave(keys_out + stage * 8);
-      const int first = tile * 80;
-      const float before0 = top0, before1 = top1;
-      float new0 = top0, new1 = top1;
-      #pragma unroll
-      for (int j = 0; j < 10; ++j) {
-        const int key = first + j * 8 + lane % 4 * 2;
-        const int2 e = *(const int2*)(ek + (long long)batch * 160 + key);
-        const float f[2] = {tc_two(e.x), tc_two(e.y)};
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float x = tc_score(batch, i < 2 ? row0 : row1, min(key + i % 2, 129), s[j * 4 + i] * f[i % 2] * (i < 2 ? up0 : up1));
-          if (key + i % 2 > 129) x = __int_as_float(0xff800000);
-          s[j * 4 + i] = x;
-        }
-        new0 = fmaxf(new0, fmaxf(s[j * 4], s[j * 4 + 1]));
-        new1 = fmaxf(new1, fmaxf(s[j * 4 + 2], s[j * 4 + 3]));
-      }
-      top0 = tc_over(new0);
-      top1 = tc_over(new1);
-      const float now0 = fmaf(top0 == __int_as_float(0xff800000) ? 0.0f : top0, 0x1.715476p+0f, -12.0f), less0 = before0 == __int_as_float(0xff800000) ? 0.0f : tc_exp2(base0 - now0);
-      base0 = now0;
-      sum0 *= less0;
-      const float now1 = fmaf(top1 == __int_as_float(0xff800000) ? 0.0f : top1, 0x1.715476p+0f, -12.0f), less1 = before1 == __int_as_float(0xff800000) ? 0.0f : tc_exp2(base1 - now1);
-      base1 = now1;
-      sum1 *= less1;
-      #pragma unroll
-      for (int j = 0; j < 10; ++j) {
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) s[j * 4 + i] = tc_exp2(fmaf(s[j * 4 + i], 0x1.715476p+0f, i < 2 ? -base0 : -base1));
-        sum0 += s[j * 4] + s[j * 4 + 1];
-        sum1 += s[j * 4 + 2] + s[j * 4 + 3];
-      }
-      u32 hi[5][4], lo[5][4];
-      #pragma unroll
-      for (int i = 0; i < 5; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          hi[i][j] = tc_pair(s[i * 8 + j * 2], s[i * 8 + j * 2 + 1]);
-          lo[i][j] = tc_left(s[i * 8 + j * 2], s[i * 8 + j * 2 + 1], hi[i][j]);
-        }
-      }
-      tc_poll(values_in + stage * 8, parity);
-      float t[12];
-      tc_begin();
-      tc_weigh(t, hi[0], 343597907968ull + from + 1200, 0);
-      tc_weigh(t, lo[0], 343597907968ull + from + 960, 1);
-      tc_weigh(t, hi[1], 343597907968ull + from + 1216, 1);
-      tc_weigh(t, lo[1], 343597907968ull + from + 976, 1);
-      tc_weigh(t, hi[2], 343597907968ull + from + 1232, 1);
-      tc_weigh(t, lo[2], 343597907968ull + from + 992, 1);
-      tc_weigh(t, hi[3], 343597907968ull + from + 1248, 1);
-      tc_weigh(t, lo[3], 343597907968ull + from + 1008, 1);
-      tc_weigh(t, hi[4], 343597907968ull + from + 1264, 1);
-      tc_weigh(t, lo[4], 343597907968ull + from + 1024, 1);
-      tc_weigh(t, hi[0], 343597907968ull + from + 960, 1);
-      tc_weigh(t, hi[1], 343597907968ull + from + 976, 1);
-      tc_weigh(t, hi[2], 343597907968ull + from + 992, 1);
-      tc_weigh(t, hi[3], 343597907968ull + from + 1008, 1);
-      tc_weigh(t, hi[4], 343597907968ull + from + 1024, 1);
-      tc_commit();
-      tc_finish<0>();
-      tc_hold(t);
-      if (lane == 0) tc_leave(values_out + stage * 8);
-      #pragma unroll
-      for (int i = 0; i < 12; ++i) o[i] = fmaf(o[i], i % 4 < 2 ? less0 : less1, t[i]);
-      if (++stage == 2) {
-        stage = 0;
-        parity ^= 1;
-      }
-    }
-    sum0 = tc_all(sum0);
-    sum1 = tc_all(sum1);
-    const float own0 = top0 == __int_as_float(0xff800000) ? 0.0f : top0, shift0 = tc_shift(top0), scale0 = own0 == shift0 ? 0x1p-12f : 0x1p-12f * expf(own0 - shift0);
-    const float factor0 = scale0 / tc_divisor(top0, sum0 * scale0);
-    bool odd0 = !tc_finite(sum0);
-    const float own1 = top1 == __int_as_float(0xff800000) ? 0.0f : top1, shift1 = tc_shift(top1), scale1 = own1 == shift1 ? 0x1p-12f : 0x1p-12f * expf(own1 - shift1);
-    const float factor1 = scale1 / tc_divisor(top1, sum1 * scale1);
-    bool odd1 = !tc_finite(sum1);
-    #pragma unroll
-    for (int i = 0; i < 12; ++i) (i % 4 < 2 ? odd0 : odd1) |= !tc_finite(o[i]);
-    const int warp = threadIdx.x % 128 / 32;
-    float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 58448) + ((group - 1) * 4 + warp) * 320;
-    float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
-    #pragma unroll
-    for (int part_ = 0; part_ < 24; part_ += 32) {
-      #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        __syncwarp();
-        #pragma unroll
-        for (int j = part_; j < min(part_ + 32, 24); j += 8) {
-          const int2 e = *(const int2*)(ev + (long long)batch * 24 + part * 24 + j + lane % 4 * 2);
-          const float by = h == 0 ? factor0 : factor1;
-          *(float2*)(mine + j - part_) = make_float2(tc_scale(o[j / 2 + h * 2], e.x) * by, tc_scale(o[j / 2 + h * 2 + 1], e.y) * by);
-        }
-        __syncwarp();
-        tc_store<8, 32, false>(out0, batch, rows + h * 8, part * 24 + part_, min(part * 24 + 24, 24), lane, TcExchange<40>{exchange});
-      }
-    }
-    const unsigned both0 = __ballot_sync(~0u, odd0), both1 = __ballot_sync(~0u, odd1);
-    if ((both0 | both1) != 0) {
-      __syncwarp();
-      #pragma unroll 1
-      for (int r = 0; r < 16; ++r) {
-        const unsigned mask = 15u << r % 8 * 4;
-        const int y = rows + r;
-        if (((r < 8 ? both0 : both1) & mask) == 0 || y >= 100) continue;
-        const auto score = [&](int key) {
-          float sum = 0.0f;
-        #pragma unroll 1
-          for (int k = 0; k < 40; ++k) sum = fmaf(tc_query(in0, batch, y, k), tc_key(in1, batch, key, k), sum);
-          return tc_score(batch, y, key, sum);
-        };
-        float top = __int_as_float(0xff800000);
-        #pragma unroll 1
-        for (int key = lane; key < 130; key += 32) {
-          const float x = score(key);
-          top = x != x || top != top ? x + top : fmaxf(top, x);
-        }
-        #pragma unroll
-        for (int apart = 1; apart < 32; apart *= 2) {
-          const float x = __shfl_xor_sync(~0u, top, apart);
-          top = x != x || top != top ? x + top : fmaxf(top, x);
-        }
-        const float shift = tc_shift(top);
-        float total = 0.0f, z[1];
-        #pragma unroll
-        for (int c = 0; c < 1; ++c) z[c] = 0.0f;
-        #pragma unroll 1
-        for (int first = 0; first < 130; first += 32) {
-          const float w = first + lane < 130 ? expf(score(min(first + lane, 129)) - shift) : 0.0f;
-          total += w;
-          #pragma unroll 1
-          for (int key = first; key < min(first + 32, 130); ++key) {
-            const float by = __shfl_sync(~0u, w, key - first);
-            #pragma unroll
-            for (int c = 0; c < 1; ++c) {
-              const int column = part * 24 + c * 32 + lane;
-              if (column < 24) z[c] = fmaf(by, tc_value(in2, batch, key, column), z[c]);
-            }
-          }
-        }
-        #pragma unroll
-        for (int apart = 1; apart < 32; apart *= 2) total += __shfl_xor_sync(~0u, total, apart);
-        const float divisor = tc_divisor(top, total);
-        #pragma unroll
-        for (int c = 0; c < 1; ++c) {
-          const float result = z[c] / divisor;
-          tc_store<1, 32, true>(out0, batch, y, part * 24 + c * 32, min(part * 24 + 24, 24), lane, [&](int, int) { return result; });
-        }
-      }
-    }
-  }
+  const u32 begin = shared_address(pl_smem);
+  const SplitOperands operands{{q0, q1}, {k0, k1}, {v0, v1}, eq, ek, ev};
+  split_attention<Policy>(Functors{in0, in1, in2, out0}, operands, pl_smem + (((begin + 127u) & ~127u) - begin));
 }

@@ -1,76 +1,51 @@
 // genome: direct=2 min_blocks=1 pingpong=0 raster=8 split=1 stages=8 stationary=0 tile_k=64 tile_m=64 tile_n=16
 // launch: grid 24x1x1 block 256x1x1 cluster 1x1x1 shared 88192
 // arguments: input0 input1 output0 scratch0
-// ---- tests/golden/shared/machine_text.cu ----
-// Fields of a tensor map, whose 128 bytes are in shared memory.
-TC_FN void tc_map_begin(u32 map, const void* from) {
-  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "l"((u64)map), "l"(from) : "memory");
-}
-// Rows of 128 bytes swizzled, zeros outside.
-template <int rank, int type> TC_FN void tc_map_type(u32 map) {
-  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" :: "l"((u64)map), "n"(rank) : "memory");
-  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" :: "l"((u64)map), "n"(type) : "memory");
-  asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" :: "l"((u64)map) : "memory");
-  asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" :: "l"((u64)map) : "memory");
-  asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" :: "l"((u64)map) : "memory");
-}
-template <int d> TC_FN void tc_map_dim(u32 map, int extent, int box, int step) {
-  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(extent) : "memory");
-  asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(box) : "memory");
-  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(step) : "memory");
-}
-template <int d> TC_FN void tc_map_stride(u32 map, u64 bytes) {
-  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "l"(bytes) : "memory");
-}
-// All of a warp: the map goes where the copy engine reads it.
-TC_FN void tc_publish(void* to, u32 map) {
-  asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
-               :: "l"(to), "l"((u64)map) : "memory");
-}
-TC_FN void tc_acquire(const void* map) {
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
-}
-TC_FN void tc_fetch(u32 to, const void* map, u32 barrier, int x0, int x1) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(barrier), "r"(x0), "r"(x1) : "memory");
-}
-TC_FN void tc_fetch(u32 to, const void* map, u32 barrier, int x0, int x1, int x2) {
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" :: "r"(to), "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2) : "memory");
-}
-TC_FN void tc_fetch(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" :: "r"(to), "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3) : "memory");
-}
-TC_FN void tc_fetch(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3, int x4) {
-  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" :: "r"(to), "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-}
-TC_FN void tc_product(float (&d)[8], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}" :
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]) : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) {
-  while (!tc_poll_once(barrier, parity)) { }
-}
+// ---- src/codegen/device/sm90/contraction.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
+// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
+
+// ---- src/codegen/device/sm90/split.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+PL_WGMMA_BOTH(multiply, 16, "bf16", 0, 0)
 // ---- tests/golden/shared/place_prelude.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
 }
 template <bool streaming, typename Word>
-TC_FN void tc_put_word(void* to, Word word) {
+PL_DEVICE void put_word(void* to, Word word) {
   if (streaming) __stcs((Word*)to, word);
   else *(Word*)to = word;
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
-  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
+  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
-  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
+  put_word<streaming>(to, make_float2(v[0], v[1]));
 }
-template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
-  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
+  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 template <int rows, int columns, bool all, typename Sums>
-TC_FN void tc_store(unsigned short* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+PL_DEVICE void store_sums(unsigned short* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   constexpr int weave = 1, step = 32;
   if constexpr (columns >= 2) {
     constexpr int beside = 2;
@@ -88,7 +63,7 @@ TC_FN void tc_store(unsigned short* __restrict__ out0, int batch, int y, int x, 
         const int d3 = (unsigned)(at);
         const bool ok = inside & (at < end);
         float sum[beside];
-        tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);
+        neighbours(sums, r, inside ? j + lane * beside : 0, sum);
         unsigned short got0[beside];
         auto* const to0 = out0 + (9216 * d0 + 768 * d1 + 64 * d2 + d3);
         const int first = d3;
@@ -100,7 +75,7 @@ TC_FN void tc_store(unsigned short* __restrict__ out0, int batch, int y, int x, 
           got0[i] = pl_to_bf16(v5);
         }
         if (ok) {
-          tc_put<false>(to0, got0);
+          put_chunk<false>(to0, got0);
         }
       }
     }
@@ -128,18 +103,18 @@ TC_FN void tc_store(unsigned short* __restrict__ out0, int batch, int y, int x, 
     }
   }
 }
-TC_FN void tc_map_a(u32 map, const char* from) {
-  tc_map_begin(map, from + 0ll);
-  tc_map_type<3, 10>(map);
-  tc_map_dim<0>(map, 64, 64, 1);
-  tc_map_dim<1>(map, 12, 16, 1);
-  tc_map_stride<0>(map, 128ull);
-  tc_map_dim<2>(map, 12, 4, 1);
-  tc_map_stride<1>(map, 1536ull);
-  tc_map_dim<3>(map, 2, 1, 1);
-  tc_map_stride<2>(map, 18432ull);
+PL_DEVICE void map_a(u32 map, const char* from) {
+  tensor_map_at(map, from + 0ll);
+  tensor_map_type<4, 10>(map);
+  tensor_map_dim<0>(map, 64, 64, 1);
+  tensor_map_dim<1>(map, 12, 16, 1);
+  tensor_map_stride<1>(map, 128ull);
+  tensor_map_dim<2>(map, 12, 4, 1);
+  tensor_map_stride<2>(map, 1536ull);
+  tensor_map_dim<3>(map, 2, 1, 1);
+  tensor_map_stride<3>(map, 18432ull);
 }
-TC_FN void tc_fetch_a(u32 to, const void* map, int product, int row, int k, u32 barrier) {
+PL_DEVICE void fetch_a(u32 to, const void* map, int product, int row, int k, u32 barrier) {
   const int d2 = (unsigned)row / 64 % 1 * 16;
   const int d1 = (unsigned)row / 64 % 3 * 4;
   const int d0 = (unsigned)row / 64 / 3 * 1;
@@ -149,21 +124,21 @@ TC_FN void tc_fetch_a(u32 to, const void* map, int product, int row, int k, u32 
     const int tap = at / 64;
     const int d5 = (unsigned)(tap) % 3;
     const int d4 = (unsigned)(tap) / 3;
-    tc_fetch(to + i * 8192, map, barrier, (int)(at % 64), -1 + (int)d2 + (int)d5, -1 + (int)d1 + (int)d4, 0 + (int)d0);
+    tensor_load(to + i * 8192, map, barrier, (int)(at % 64), -1 + (int)d2 + (int)d5, -1 + (int)d1 + (int)d4, 0 + (int)d0);
   }
 }
-TC_FN void tc_map_b(u32 map, const char* from) {
-  tc_map_begin(map, from + 0ll);
-  tc_map_type<3, 10>(map);
-  tc_map_dim<0>(map, 64, 64, 1);
-  tc_map_dim<1>(map, 3, 1, 1);
-  tc_map_stride<0>(map, 128ull);
-  tc_map_dim<2>(map, 3, 1, 1);
-  tc_map_stride<1>(map, 384ull);
-  tc_map_dim<3>(map, 64, 16, 1);
-  tc_map_stride<2>(map, 1152ull);
+PL_DEVICE void map_b(u32 map, const char* from) {
+  tensor_map_at(map, from + 0ll);
+  tensor_map_type<4, 10>(map);
+  tensor_map_dim<0>(map, 64, 64, 1);
+  tensor_map_dim<1>(map, 3, 1, 1);
+  tensor_map_stride<1>(map, 128ull);
+  tensor_map_dim<2>(map, 3, 1, 1);
+  tensor_map_stride<2>(map, 384ull);
+  tensor_map_dim<3>(map, 64, 16, 1);
+  tensor_map_stride<3>(map, 1152ull);
 }
-TC_FN void tc_fetch_b(u32 to, const void* map, int product, int row, int k, u32 barrier) {
+PL_DEVICE void fetch_b(u32 to, const void* map, int product, int row, int k, u32 barrier) {
   const int d3 = (unsigned)row / 16 * 16;
   #pragma unroll
   for (int i = 0; i < 1; ++i) {
@@ -171,36 +146,36 @@ TC_FN void tc_fetch_b(u32 to, const void* map, int product, int row, int k, u32 
     const int tap = at / 64;
     const int d5 = (unsigned)(tap) % 3;
     const int d4 = (unsigned)(tap) / 3;
-    tc_fetch(to + i * 2048, map, barrier, (int)(at % 64), 0 + (int)d5, 0 + (int)d4, 0 + (int)d3);
+    tensor_load(to + i * 2048, map, barrier, (int)(at % 64), 0 + (int)d5, 0 + (int)d4, 0 + (int)d3);
   }
 }
 // ---- kernel ----
 extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, unsigned short* __restrict__ out0, char* __restrict__ maps) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 1023u) & ~1023u;
+  const u32 base = (shared_address(pl_smem) + 1023u) & ~1023u;
   const u32 full = base + 81920, empty = full + 64;
-  const int group = tc_group();
+  const int group = warpgroup_number();
   if (threadIdx.x == 0) {
     for (int i = 0; i < 8; ++i) {
-      tc_init(full + i * 8, 1);
-      tc_init(empty + i * 8, 4);
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, 4);
     }
-    tc_ready();
+    barrier_init_fence();
   }
   char* const map = maps + blockIdx.x * 256;
   if (threadIdx.x < 32) {
-    if (threadIdx.x < 16) tc_clear(base + threadIdx.x * 16);
+    if (threadIdx.x < 16) shared_clear(base + threadIdx.x * 16);
     __syncwarp();
-    if (threadIdx.x == 0) tc_map_a(base + 0, a0);
+    if (threadIdx.x == 0) map_a(base + 0, a0);
     __syncwarp();
-    tc_publish(map + 0, base + 0);
-    if (threadIdx.x == 0) tc_map_b(base + 128, b0);
+    tensor_map_publish(map + 0, base + 0);
+    if (threadIdx.x == 0) map_b(base + 128, b0);
     __syncwarp();
-    tc_publish(map + 128, base + 128);
+    tensor_map_publish(map + 128, base + 128);
     if (threadIdx.x == 0) {
-      tc_acquire(map + 0);
-      tc_acquire(map + 128);
-      tc_ready();
+      tensor_map_acquire(map + 0);
+      tensor_map_acquire(map + 128);
+      barrier_init_fence();
     }
   }
   __syncthreads();
@@ -215,11 +190,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
         const int column = within / height * 16;
         const int begin = 0;
         for (int k = 0; k < 9; ++k) {
-          tc_poll(empty + stage * 8, parity ^ 1);
+          barrier_wait(empty + stage * 8, parity ^ 1);
           const u32 at = base + stage * 10240;
-          tc_expect(full + stage * 8, 10240);
-          tc_fetch_a(at + 0, map + 0, 0, row, begin + k * 64, full + stage * 8);
-          tc_fetch_b(at + 8192, map + 128, 0, column, begin + k * 64, full + stage * 8);
+          barrier_expect(full + stage * 8, 10240);
+          fetch_a(at + 0, map + 0, 0, row, begin + k * 64, full + stage * 8);
+          fetch_b(at + 8192, map + 128, 0, column, begin + k * 64, full + stage * 8);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
@@ -240,27 +215,27 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       #pragma unroll 1
       for (int k = 0; k < 9; k += 1) {
         {
-          tc_poll(full + stage * 8, parity);
+          barrier_wait(full + stage * 8, parity);
           const u64 at = (u64)((base + stage * 10240) >> 4);
           const u64 at_a = at + (group - 1) * 512;
-          tc_begin();
-          tc_product(high, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 512, k > 0);
-          tc_product(high, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 514, 1);
-          tc_product(high, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 516, 1);
-          tc_product(high, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 518, 1);
-          tc_commit();
-          tc_finish<1>();
-          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          wgmma_fence();
+          multiply(high, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 512, k > 0);
+          multiply(high, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 514, 1);
+          multiply(high, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 516, 1);
+          multiply(high, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 518, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
           }
         }
       }
-      tc_finish<0>();
-      tc_hold(high);
-      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-      float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 82048) + ((group - 1) * 4 + warp) * 320;
+      wgmma_wait<0>();
+      wgmma_hold(high);
+      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + 82048) + ((group - 1) * 4 + warp) * 320;
       float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
       #pragma unroll
       for (int part = 0; part < 16; part += 32) {
@@ -274,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
             *(float2*)(mine + j - part) = make_float2(left, right);
           }
           __syncwarp();
-          tc_store<8, 32, true>(out0, 0, m + h * 8, column + part, min(column + 16, 64), lane, TcExchange<40>{exchange});
+          store_sums<8, 32, true>(out0, 0, m + h * 8, column + part, min(column + 16, 64), lane, Exchange<40>{exchange});
         }
       }
     }

@@ -1,36 +1,51 @@
 // genome: direct=1 min_blocks=1 pingpong=0 promote=64 raster=8 split=1 stages=8 stationary=0 swap_operands=0 tile_k=64 tile_m=64 tile_n=16
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 170112
 // arguments: input0 input1 input2 output0 scratch0
-// ---- tests/golden/shared/machine_text.cu ----
-TC_FN void tc_product(float (&d)[8], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}" :
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]) : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) {
-  while (!tc_poll_once(barrier, parity)) { }
-}
+// ---- src/codegen/device/sm90/contraction.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
+// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
+
+// ---- src/codegen/device/sm90/split.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+PL_WGMMA_BOTH(multiply, 16, "f16", 0, 0)
 // ---- tests/golden/shared/place_prelude.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
 }
 template <bool streaming, typename Word>
-TC_FN void tc_put_word(void* to, Word word) {
+PL_DEVICE void put_word(void* to, Word word) {
   if (streaming) __stcs((Word*)to, word);
   else *(Word*)to = word;
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
-  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
+  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
-  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
+  put_word<streaming>(to, make_float2(v[0], v[1]));
 }
-template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
-  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
+  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 template <int rows, int columns, bool all, typename Sums>
-TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   constexpr int weave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
@@ -49,7 +64,7 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
         const int d1 = (unsigned)(at);
         const bool ok = inside & (at < end);
         float sum[beside];
-        tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);
+        neighbours(sums, r, inside ? j + lane * beside : 0, sum);
         float got0[beside];
         auto* const to0 = out0 + (96 * d0 + d1);
         const int first = d1;
@@ -68,7 +83,7 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
           got0[i] = v13;
         }
         if (ok) {
-          tc_put<false>(to0, got0);
+          put_chunk<false>(to0, got0);
         }
       }
     }
@@ -104,123 +119,88 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
     }
   }
 }
-TC_FN int tc_row_a(int batch, int row) {
+PL_DEVICE int row_a(int batch, int row) {
   const int d0 = (unsigned)(row);
   return (int)((64 * d0) / 8);
 }
-TC_FN int tc_depth_a(int k) {
+PL_DEVICE int depth_a(int k) {
   const int d2 = (unsigned)(k);
   return (int)((d2) / 8);
 }
-TC_FN int tc_row_b(int batch, int row) {
+PL_DEVICE int row_b(int batch, int row) {
   const int d1 = (unsigned)(row);
   return (int)((64 * d1) / 8);
 }
-TC_FN int tc_depth_b(int k) {
+PL_DEVICE int depth_b(int k) {
   const int d2 = (unsigned)(k);
   return (int)((d2) / 8);
 }
-TC_FN u32 tc_pair(float low, float high) {
-  u32 r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-// x = hi + lo * 2^-11 in fp16, two at once.
-TC_FN void tc_part(u32& hi, u32& lo, float a, float b) {
-  hi = tc_pair(a, b);
-  lo = tc_pair((a - pl_from_f16((unsigned short)(hi & 0xffff))) * 2048.0f,
-               (b - pl_from_f16((unsigned short)(hi >> 16))) * 2048.0f);
-}
-// Grows with |x|; Inf and NaN are above all numbers.
-TC_FN unsigned tc_magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-// Whether a row with this largest magnitude needs no scale: from 2^-9, of which 2^-36 may be lost, to 2^15.
-TC_FN bool tc_plain(unsigned top) { return top == 0 || (top >= 0x3b000000u && top < 0x47000000u); }
-struct TcEight { float v[8]; };
-TC_FN TcEight tc_take(const char* from, bool there) {
-  TcEight e;
-  const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  *(float4*)e.v = there ? __ldg((const float4*)from) : none;
-  *(float4*)(e.v + 4) = there ? __ldg((const float4*)from + 1) : none;
-  return e;
-}
-TC_FN void tc_write(u32 to, const u32 (&x)[4]) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
-}
-// x = hi + lo * 2^-11 in fp16, eight at once.
-TC_FN void tc_keep(u32 high, u32 low, const TcEight& e) {
-  u32 hi[4], lo[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) tc_part(hi[i], lo[i], e.v[2 * i], e.v[2 * i + 1]);
-  tc_write(high, hi);
-  tc_write(low, lo);
-}
-TC_FN void tc_shown() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-TC_FN void tc_find_a(int (&at)[4], int product, int row, int thread) {
+PL_DEVICE void find_a(int (&at)[4], int product, int row, int thread) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int r = row + thread / 8 + i * 16;
-    at[i] = r < 70 ? tc_row_a(product, r) : -1;
+    at[i] = r < 70 ? row_a(product, r) : -1;
   }
 }
-TC_FN void tc_load_a(TcEight (&v)[4], const char* from, const int (&at)[4], int k, int thread) {
+PL_DEVICE void load_a(Eight (&v)[4], const char* from, const int (&at)[4], int k, int thread) {
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
     const int i = c % 4, x = k + c / 4 * 64 + thread % 8 * 8;
     const bool there = at[i] >= 0;
-    v[c] = tc_take(from + (there ? (long long)(at[i] + tc_depth_a(x)) * 32 : 0), there);
+    v[c] = take_eight(from + (there ? (long long)(at[i] + depth_a(x)) * 32 : 0), there);
   }
 }
-TC_FN void tc_put_a(u32 to, const TcEight (&v)[4], unsigned (&top)[4], int thread) {
+PL_DEVICE void put_a(u32 to, const Eight (&v)[4], unsigned (&top)[4], int thread) {
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
     const int i = c % 4;
     const u32 place = c / 4 * 8192 + i * 2048 + thread / 8 * 128 + (thread % 8 ^ thread / 8 % 8) * 16;
-    tc_keep(to + place, to + 8192 + place, v[c]);
+    keep_eight(to + place, to + 8192 + place, v[c]);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) top[i] = max(top[i], tc_magnitude(v[c].v[j]));
+    for (int j = 0; j < 8; ++j) top[i] = max(top[i], magnitude_bits(v[c].v[j]));
   }
 }
-TC_FN void tc_doubt_a(unsigned (&top)[4], int* doubt) {
+PL_DEVICE void doubt_a(unsigned (&top)[4], int* doubt) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     for (int apart = 1; apart < 8; apart *= 2) top[i] = max(top[i], __shfl_xor_sync(~0u, top[i], apart));
-    odd = odd | !tc_plain(top[i]);
+    odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
   if (odd) *doubt = 1;
 }
-TC_FN void tc_find_b(int (&at)[1], int product, int row, int thread) {
+PL_DEVICE void find_b(int (&at)[1], int product, int row, int thread) {
 #pragma unroll
   for (int i = 0; i < 1; ++i) {
     const int r = row + thread / 8 + i * 16;
-    at[i] = tc_row_b(product, r);
+    at[i] = row_b(product, r);
   }
 }
-TC_FN void tc_load_b(TcEight (&v)[1], const char* from, const int (&at)[1], int k, int thread) {
+PL_DEVICE void load_b(Eight (&v)[1], const char* from, const int (&at)[1], int k, int thread) {
 #pragma unroll
   for (int c = 0; c < 1; ++c) {
     const int i = c % 1, x = k + c / 1 * 64 + thread % 8 * 8;
     const bool there = true;
-    v[c] = tc_take(from + (there ? (long long)(at[i] + tc_depth_b(x)) * 32 : 0), there);
+    v[c] = take_eight(from + (there ? (long long)(at[i] + depth_b(x)) * 32 : 0), there);
   }
 }
-TC_FN void tc_put_b(u32 to, const TcEight (&v)[1], unsigned (&top)[1], int thread) {
+PL_DEVICE void put_b(u32 to, const Eight (&v)[1], unsigned (&top)[1], int thread) {
 #pragma unroll
   for (int c = 0; c < 1; ++c) {
     const int i = c % 1;
     const u32 place = c / 1 * 2048 + i * 2048 + thread / 8 * 128 + (thread % 8 ^ thread / 8 % 8) * 16;
-    tc_keep(to + place, to + 2048 + place, v[c]);
+    keep_eight(to + place, to + 2048 + place, v[c]);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) top[i] = max(top[i], tc_magnitude(v[c].v[j]));
+    for (int j = 0; j < 8; ++j) top[i] = max(top[i], magnitude_bits(v[c].v[j]));
   }
 }
-TC_FN void tc_doubt_b(unsigned (&top)[1], int* doubt) {
+PL_DEVICE void doubt_b(unsigned (&top)[1], int* doubt) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 1; ++i) {
     for (int apart = 1; apart < 8; apart *= 2) top[i] = max(top[i], __shfl_xor_sync(~0u, top[i], apart));
-    odd = odd | !tc_plain(top[i]);
+    odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
   if (odd) *doubt = 1;
@@ -228,15 +208,15 @@ TC_FN void tc_doubt_b(unsigned (&top)[1], int* doubt) {
 // ---- kernel ----
 extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const float* __restrict__ in2, float* __restrict__ out0, int* __restrict__ doubts) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 1023u) & ~1023u;
+  const u32 base = (shared_address(pl_smem) + 1023u) & ~1023u;
   const u32 full = base + 163840, empty = full + 64;
-  const int group = tc_group();
+  const int group = warpgroup_number();
   if (threadIdx.x == 0) {
     for (int i = 0; i < 8; ++i) {
-      tc_init(full + i * 8, 4);
-      tc_init(empty + i * 8, 4);
+      barrier_init(full + i * 8, 4);
+      barrier_init(empty + i * 8, 4);
     }
-    tc_ready();
+    barrier_init_fence();
   }
   if (threadIdx.x == 0) doubts[blockIdx.x] = 0;
   __syncthreads();
@@ -251,32 +231,32 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       const int row = (band + within % height) * 64;
       const int column = within / height * 16;
       int at_a[4];
-      tc_find_a(at_a, 0, row, threadIdx.x);
+      find_a(at_a, 0, row, threadIdx.x);
       int at_b[1];
-      tc_find_b(at_b, 0, column, threadIdx.x);
+      find_b(at_b, 0, column, threadIdx.x);
       const int begin = 0;
-      TcEight v_a[4];
-      TcEight v_b[1];
-      tc_load_a(v_a, a0, at_a, begin + 0 * 64, threadIdx.x);
+      Eight v_a[4];
+      Eight v_b[1];
+      load_a(v_a, a0, at_a, begin + 0 * 64, threadIdx.x);
       for (int k = 0; k < 1; ++k) {
-        tc_load_b(v_b, b0, at_b, begin + k * 64, threadIdx.x);
-        tc_poll(empty + stage * 8, parity ^ 1);
+        load_b(v_b, b0, at_b, begin + k * 64, threadIdx.x);
+        barrier_wait(empty + stage * 8, parity ^ 1);
         const u32 at = base + stage * 20480;
-        tc_put_a(at + 0, v_a, top_a, threadIdx.x);
+        put_a(at + 0, v_a, top_a, threadIdx.x);
         if (k + 1 < 1) {
-          tc_load_a(v_a, a0, at_a, begin + (k + 1) * 64, threadIdx.x);
+          load_a(v_a, a0, at_a, begin + (k + 1) * 64, threadIdx.x);
         }
-        tc_put_b(at + 16384, v_b, top_b, threadIdx.x);
-        tc_shown();
+        put_b(at + 16384, v_b, top_b, threadIdx.x);
+        fence_shared_copies();
         __syncwarp();
-        if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);
+        if (threadIdx.x % 32 == 0) barrier_arrive(full + stage * 8);
         if (++stage == 8) {
           stage = 0;
           parity ^= 1;
         }
       }
-      tc_doubt_a(top_a, doubts + blockIdx.x);
-      tc_doubt_b(top_b, doubts + blockIdx.x);
+      doubt_a(top_a, doubts + blockIdx.x);
+      doubt_b(top_b, doubts + blockIdx.x);
     }
   } else {
     const int lane = threadIdx.x % 32;
@@ -293,39 +273,39 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       #pragma unroll 1
       for (int k = 0; k < 1; k += 1) {
         {
-          tc_poll(full + stage * 8, parity);
+          barrier_wait(full + stage * 8, parity);
           const u64 at = (u64)((base + stage * 20480) >> 4);
           const u64 at_a = at + (group - 1) * 512;
-          tc_begin();
-          tc_product(high, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 1024, 0);
-          tc_product(high, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 1026, 1);
-          tc_product(high, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 1028, 1);
-          tc_product(high, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 1030, 1);
-          tc_commit();
-          tc_finish<1>();
-          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-          tc_begin();
-          tc_product(small, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 1152, 0);
-          tc_product(small, 4611686293305360384ull + at_a + 512, 4611686293305360384ull + at + 1024, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 1154, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 514, 4611686293305360384ull + at + 1026, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 1156, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 516, 4611686293305360384ull + at + 1028, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 1158, 1);
-          tc_product(small, 4611686293305360384ull + at_a + 518, 4611686293305360384ull + at + 1030, 1);
-          tc_commit();
-          tc_finish<1>();
-          tc_hold(high);
+          wgmma_fence();
+          multiply(high, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 1024, 0);
+          multiply(high, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 1026, 1);
+          multiply(high, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 1028, 1);
+          multiply(high, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 1030, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          wgmma_fence();
+          multiply(small, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 1152, 0);
+          multiply(small, 4611686293305360384ull + at_a + 512, 4611686293305360384ull + at + 1024, 1);
+          multiply(small, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 1154, 1);
+          multiply(small, 4611686293305360384ull + at_a + 514, 4611686293305360384ull + at + 1026, 1);
+          multiply(small, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 1156, 1);
+          multiply(small, 4611686293305360384ull + at_a + 516, 4611686293305360384ull + at + 1028, 1);
+          multiply(small, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 1158, 1);
+          multiply(small, 4611686293305360384ull + at_a + 518, 4611686293305360384ull + at + 1030, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          wgmma_hold(high);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
           }
         }
       }
-      tc_finish<0>();
-      tc_hold(small);
-      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-      float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
+      wgmma_wait<0>();
+      wgmma_hold(small);
+      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
       float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
       #pragma unroll
       for (int part = 0; part < 16; part += 32) {
@@ -334,12 +314,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           __syncwarp();
           #pragma unroll
           for (int j = part; j < min(part + 32, 16); j += 8) {
-            const float left = tc_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2];
-            const float right = tc_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1];
+            const float left = is_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2];
+            const float right = is_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1];
             *(float2*)(mine + j - part) = make_float2(left, right);
           }
           __syncwarp();
-          tc_store<8, 32, false>(in2, out0, 0, m + h * 8, column + part, min(column + 16, 96), lane, TcExchange<40>{exchange});
+          store_sums<8, 32, false>(in2, out0, 0, m + h * 8, column + part, min(column + 16, 96), lane, Exchange<40>{exchange});
         }
       }
     }
@@ -349,60 +329,30 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
 // launch: grid 4x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: scratch0 input0 scratch1 scratch2 scratch3
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
   if (row >= 70 || k >= 64) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -413,7 +363,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, in
   {
     const int d2 = (unsigned)(k);
     __align__(16) float raw[8];
-    tc_read<4>(raw, in0 + (64 * d0 + d2));
+    read_eight<4>(raw, in0 + (64 * d0 + d2));
     #pragma unroll
     for (int j = 0; j < 8; ++j) r0[j] = raw[j];
   }
@@ -440,36 +390,36 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __re
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
-      tc_values(v[i], in0, batch, row, chunk * 8);
+      plane_values(v[i], in0, batch, row, chunk * 8);
     }
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
       #pragma unroll
-      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 2; ++w) top = fmaxf(top, most[(threadIdx.x / 64 * 2 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 64 < 8) out2[batch * 128 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
-      TcChunk hi, lo;
+      Chunk hi, lo;
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float s = v[i][j] * f * g;
-        hi.x[j] = tc_high(v[i][j], s);
-        lo.x[j] = tc_low(s, hi.x[j]);
+        hi.x[j] = high_part(v[i][j], s);
+        lo.x[j] = low_part(s, hi.x[j]);
       }
       const long long place = batch * 16384ll + chunk / 8 * 16384ll + row / 8 * 1024ll + chunk % 8 * 128 + r * 16;
-      tc_put(out0 + place, hi);
-      tc_put(out1 + place, lo);
+      put_chunk(out0 + place, hi);
+      put_chunk(out1 + place, lo);
     }
   }
 }
@@ -477,60 +427,30 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __re
 // launch: grid 3x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: scratch0 input1 scratch4 scratch5 scratch6
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
   if (row >= 96 || k >= 64) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -541,7 +461,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, in
   {
     const int d2 = (unsigned)(k);
     __align__(16) float raw[8];
-    tc_read<4>(raw, in1 + (64 * d1 + d2));
+    read_eight<4>(raw, in1 + (64 * d1 + d2));
     #pragma unroll
     for (int j = 0; j < 8; ++j) r1[j] = raw[j];
   }
@@ -568,72 +488,87 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __re
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
-      tc_values(v[i], in1, batch, row, chunk * 8);
+      plane_values(v[i], in1, batch, row, chunk * 8);
     }
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
       #pragma unroll
-      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 2; ++w) top = fmaxf(top, most[(threadIdx.x / 64 * 2 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 64 < 8) out2[batch * 96 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, chunk = part * 8 + own;
-      TcChunk hi, lo;
+      Chunk hi, lo;
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float s = v[i][j] * f * g;
-        hi.x[j] = tc_high(v[i][j], s);
-        lo.x[j] = tc_low(s, hi.x[j]);
+        hi.x[j] = high_part(v[i][j], s);
+        lo.x[j] = low_part(s, hi.x[j]);
       }
       const long long place = batch * 12288ll + chunk / 8 * 12288ll + row / 8 * 1024ll + chunk % 8 * 128 + r * 16;
-      tc_put(out0 + place, hi);
-      tc_put(out1 + place, lo);
+      put_chunk(out0 + place, hi);
+      put_chunk(out1 + place, lo);
     }
   }
 }
 
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 169216
 // arguments: scratch0 scratch1 scratch2 scratch4 scratch5 scratch3 scratch6 input2 output0
-// ---- tests/golden/shared/machine_text.cu ----
-TC_FN void tc_product(float (&d)[8], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}" :
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]) : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) {
-  while (!tc_poll_once(barrier, parity)) { }
-}
+// ---- src/codegen/device/sm90/contraction.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
+// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
+
+// ---- src/codegen/device/sm90/split.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+PL_WGMMA_BOTH(multiply, 16, "f16", 0, 0)
 // ---- tests/golden/shared/place_prelude.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
 }
 template <bool streaming, typename Word>
-TC_FN void tc_put_word(void* to, Word word) {
+PL_DEVICE void put_word(void* to, Word word) {
   if (streaming) __stcs((Word*)to, word);
   else *(Word*)to = word;
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
-  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
+  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
 }
-template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
-  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
+  put_word<streaming>(to, make_float2(v[0], v[1]));
 }
-template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
-  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
+  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 template <int rows, int columns, bool all, typename Sums>
-TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   constexpr int weave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
@@ -652,7 +587,7 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
         const int d1 = (unsigned)(at);
         const bool ok = inside & (at < end);
         float sum[beside];
-        tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);
+        neighbours(sums, r, inside ? j + lane * beside : 0, sum);
         float got0[beside];
         auto* const to0 = out0 + (96 * d0 + d1);
         const int first = d1;
@@ -671,7 +606,7 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
           got0[i] = v13;
         }
         if (ok) {
-          tc_put<false>(to0, got0);
+          put_chunk<false>(to0, got0);
         }
       }
     }
@@ -715,15 +650,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* _
     if (!__syncthreads_or(any)) return;
   }
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
+  const u32 base = (shared_address(pl_smem) + 127u) & ~127u;
   const u32 full = base + 163840, empty = full + 64;
-  const int group = tc_group();
+  const int group = warpgroup_number();
   if (threadIdx.x == 0) {
     for (int i = 0; i < 8; ++i) {
-      tc_init(full + i * 8, 1);
-      tc_init(empty + i * 8, 4);
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, 4);
     }
-    tc_ready();
+    barrier_init_fence();
   }
   __syncthreads();
   int stage = 0;
@@ -737,13 +672,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* _
         const int column = within / height * 16;
         const long long from_a = row * 128ll, from_b = column * 128ll;
         for (int k = 0; k < 1; ++k) {
-          tc_poll(empty + stage * 8, parity ^ 1);
+          barrier_wait(empty + stage * 8, parity ^ 1);
           const u32 at = base + stage * 20480;
-          tc_expect(full + stage * 8, 20480);
-          tc_copy(at + 0, a0 + from_a + k * 16384ll, 8192, full + stage * 8);
-          tc_copy(at + 8192, a1 + from_a + k * 16384ll, 8192, full + stage * 8);
-          tc_copy(at + 16384, b0 + from_b + k * 12288ll, 2048, full + stage * 8);
-          tc_copy(at + 18432, b1 + from_b + k * 12288ll, 2048, full + stage * 8);
+          barrier_expect(full + stage * 8, 20480);
+          bulk_load(at + 0, a0 + from_a + k * 16384ll, 8192, full + stage * 8);
+          bulk_load(at + 8192, a1 + from_a + k * 16384ll, 8192, full + stage * 8);
+          bulk_load(at + 16384, b0 + from_b + k * 12288ll, 2048, full + stage * 8);
+          bulk_load(at + 18432, b1 + from_b + k * 12288ll, 2048, full + stage * 8);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
@@ -767,39 +702,39 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* _
       #pragma unroll 1
       for (int k = 0; k < 1; k += 1) {
         {
-          tc_poll(full + stage * 8, parity);
+          barrier_wait(full + stage * 8, parity);
           const u64 at = (u64)((base + stage * 20480) >> 4);
           const u64 at_a = at + (group - 1) * 512;
-          tc_begin();
-          tc_product(high, 274878431232ull + at_a + 0, 274878431232ull + at + 1024, 0);
-          tc_product(high, 274878431232ull + at_a + 16, 274878431232ull + at + 1040, 1);
-          tc_product(high, 274878431232ull + at_a + 32, 274878431232ull + at + 1056, 1);
-          tc_product(high, 274878431232ull + at_a + 48, 274878431232ull + at + 1072, 1);
-          tc_commit();
-          tc_finish<1>();
-          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-          tc_begin();
-          tc_product(small, 274878431232ull + at_a + 0, 274878431232ull + at + 1152, 0);
-          tc_product(small, 274878431232ull + at_a + 512, 274878431232ull + at + 1024, 1);
-          tc_product(small, 274878431232ull + at_a + 16, 274878431232ull + at + 1168, 1);
-          tc_product(small, 274878431232ull + at_a + 528, 274878431232ull + at + 1040, 1);
-          tc_product(small, 274878431232ull + at_a + 32, 274878431232ull + at + 1184, 1);
-          tc_product(small, 274878431232ull + at_a + 544, 274878431232ull + at + 1056, 1);
-          tc_product(small, 274878431232ull + at_a + 48, 274878431232ull + at + 1200, 1);
-          tc_product(small, 274878431232ull + at_a + 560, 274878431232ull + at + 1072, 1);
-          tc_commit();
-          tc_finish<1>();
-          tc_hold(high);
+          wgmma_fence();
+          multiply(high, 274878431232ull + at_a + 0, 274878431232ull + at + 1024, 0);
+          multiply(high, 274878431232ull + at_a + 16, 274878431232ull + at + 1040, 1);
+          multiply(high, 274878431232ull + at_a + 32, 274878431232ull + at + 1056, 1);
+          multiply(high, 274878431232ull + at_a + 48, 274878431232ull + at + 1072, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          wgmma_fence();
+          multiply(small, 274878431232ull + at_a + 0, 274878431232ull + at + 1152, 0);
+          multiply(small, 274878431232ull + at_a + 512, 274878431232ull + at + 1024, 1);
+          multiply(small, 274878431232ull + at_a + 16, 274878431232ull + at + 1168, 1);
+          multiply(small, 274878431232ull + at_a + 528, 274878431232ull + at + 1040, 1);
+          multiply(small, 274878431232ull + at_a + 32, 274878431232ull + at + 1184, 1);
+          multiply(small, 274878431232ull + at_a + 544, 274878431232ull + at + 1056, 1);
+          multiply(small, 274878431232ull + at_a + 48, 274878431232ull + at + 1200, 1);
+          multiply(small, 274878431232ull + at_a + 560, 274878431232ull + at + 1072, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          wgmma_hold(high);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
           }
         }
       }
-      tc_finish<0>();
-      tc_hold(small);
-      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-      float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
+      wgmma_wait<0>();
+      wgmma_hold(small);
+      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
       float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
       #pragma unroll
       for (int part = 0; part < 16; part += 32) {
@@ -808,12 +743,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* _
           __syncwarp();
           #pragma unroll
           for (int j = part; j < min(part + 32, 16); j += 8) {
-            const float left = tc_scale(tc_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2], (h == 0 ? up0 : up1) + eb[column + j + lane % 4 * 2]);
-            const float right = tc_scale(tc_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1], (h == 0 ? up0 : up1) + eb[column + j + lane % 4 * 2 + 1]);
+            const float left = scale_by_power(is_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2], (h == 0 ? up0 : up1) + eb[column + j + lane % 4 * 2]);
+            const float right = scale_by_power(is_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1], (h == 0 ? up0 : up1) + eb[column + j + lane % 4 * 2 + 1]);
             *(float2*)(mine + j - part) = make_float2(left, right);
           }
           __syncwarp();
-          tc_store<8, 32, false>(in2, out0, 0, m + h * 8, column + part, min(column + 16, 96), lane, TcExchange<40>{exchange});
+          store_sums<8, 32, false>(in2, out0, 0, m + h * 8, column + part, min(column + 16, 96), lane, Exchange<40>{exchange});
         }
       }
     }

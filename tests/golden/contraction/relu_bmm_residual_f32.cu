@@ -2,60 +2,30 @@
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
 // arguments: input0 scratch0 scratch1 scratch2
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int batch, int row, int k) {
   if (row >= 40 || k >= 72) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -67,7 +37,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, in
   {
     const int d3 = (unsigned)(k);
     __align__(16) float raw[8];
-    tc_read<4>(raw, in0 + (72 * d0 + 2880 * d1 + d3));
+    read_eight<4>(raw, in0 + (72 * d0 + 2880 * d1 + d3));
     #pragma unroll
     for (int j = 0; j < 8; ++j) r0[j] = raw[j];
   }
@@ -90,36 +60,36 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
-      tc_values(v[i], in0, batch, row, chunk * 8);
+      plane_values(v[i], in0, batch, row, chunk * 8);
     }
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
       #pragma unroll
-      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 4; ++w) top = fmaxf(top, most[(threadIdx.x / 128 * 4 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 128 < 8) out2[batch * 64 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
-      TcChunk hi, lo;
+      Chunk hi, lo;
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float s = v[i][j] * f * g;
-        hi.x[j] = tc_high(v[i][j], s);
-        lo.x[j] = tc_low(s, hi.x[j]);
+        hi.x[j] = high_part(v[i][j], s);
+        lo.x[j] = low_part(s, hi.x[j]);
       }
       const long long place = batch * 16384ll + chunk / 8 * 8192ll + row / 8 * 1024ll + chunk % 8 * 128 + r * 16;
-      tc_put(out0 + place, hi);
-      tc_put(out1 + place, lo);
+      put_chunk(out0 + place, hi);
+      put_chunk(out1 + place, lo);
     }
   }
 }
@@ -127,60 +97,30 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
 // arguments: input1 scratch3 scratch4 scratch5
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
   if (row >= 50 || k >= 72) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) v[j] = 0.0f;
@@ -212,54 +152,69 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
-      tc_values(v[i], in1, batch, row, chunk * 8);
+      plane_values(v[i], in1, batch, row, chunk * 8);
     }
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
       #pragma unroll
-      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 4; ++w) top = fmaxf(top, most[(threadIdx.x / 128 * 4 + w) * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x % 128 < 8) out2[batch * 64 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x % 128 / 8 + (at + i) * 16, chunk = part * 16 + own;
-      TcChunk hi, lo;
+      Chunk hi, lo;
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float s = v[i][j] * f * g;
-        hi.x[j] = tc_high(v[i][j], s);
-        lo.x[j] = tc_low(s, hi.x[j]);
+        hi.x[j] = high_part(v[i][j], s);
+        lo.x[j] = low_part(s, hi.x[j]);
       }
       const long long place = batch * 16384ll + chunk / 8 * 8192ll + row / 8 * 1024ll + chunk % 8 * 128 + r * 16;
-      tc_put(out0 + place, hi);
-      tc_put(out1 + place, lo);
+      put_chunk(out0 + place, hi);
+      put_chunk(out1 + place, lo);
     }
   }
 }
 
 // launch: grid 12x1x1 block 256x1x1 cluster 1x1x1 shared 169216
 // arguments: scratch0 scratch1 scratch3 scratch4 scratch2 scratch5 input2 output0
-// ---- tests/golden/shared/machine_text.cu ----
-TC_FN void tc_product(float (&d)[8], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}" :
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]) : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) {
-  while (!tc_poll_once(barrier, parity)) { }
-}
+// ---- src/codegen/device/sm90/contraction.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
+// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
+
+// ---- src/codegen/device/sm90/split.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+PL_WGMMA_BOTH(multiply, 16, "f16", 0, 0)
 // ---- tests/golden/shared/place_prelude.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 template <int rows, int columns, bool all, typename Sums>
-TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   const int d1 = (unsigned)(batch);
   constexpr int weave = 1, step = 32;
   constexpr int some = rows < 4 ? rows : 4;
@@ -307,15 +262,15 @@ TC_FN void tc_store(const float* __restrict__ in2, float* __restrict__ out0, int
 // ---- kernel ----
 extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ a1, const char* __restrict__ b0, const char* __restrict__ b1, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, float* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
+  const u32 base = (shared_address(pl_smem) + 127u) & ~127u;
   const u32 full = base + 163840, empty = full + 64;
-  const int group = tc_group();
+  const int group = warpgroup_number();
   if (threadIdx.x == 0) {
     for (int i = 0; i < 8; ++i) {
-      tc_init(full + i * 8, 1);
-      tc_init(empty + i * 8, 4);
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, 4);
     }
-    tc_ready();
+    barrier_init_fence();
   }
   __syncthreads();
   int stage = 0;
@@ -330,13 +285,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
         const int column = within / height * 16;
         const long long from_a = slice * 16384ll + row * 128ll, from_b = slice * 16384ll + column * 128ll;
         for (int k = 0; k < 2; ++k) {
-          tc_poll(empty + stage * 8, parity ^ 1);
+          barrier_wait(empty + stage * 8, parity ^ 1);
           const u32 at = base + stage * 20480;
-          tc_expect(full + stage * 8, 20480);
-          tc_copy(at + 0, a0 + from_a + k * 8192ll, 8192, full + stage * 8);
-          tc_copy(at + 8192, a1 + from_a + k * 8192ll, 8192, full + stage * 8);
-          tc_copy(at + 16384, b0 + from_b + k * 8192ll, 2048, full + stage * 8);
-          tc_copy(at + 18432, b1 + from_b + k * 8192ll, 2048, full + stage * 8);
+          barrier_expect(full + stage * 8, 20480);
+          bulk_load(at + 0, a0 + from_a + k * 8192ll, 8192, full + stage * 8);
+          bulk_load(at + 8192, a1 + from_a + k * 8192ll, 8192, full + stage * 8);
+          bulk_load(at + 16384, b0 + from_b + k * 8192ll, 2048, full + stage * 8);
+          bulk_load(at + 18432, b1 + from_b + k * 8192ll, 2048, full + stage * 8);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
@@ -363,29 +318,29 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       #pragma unroll 1
       for (int k = 0; k < 2; k += 1) {
         {
-          tc_poll(full + stage * 8, parity);
+          barrier_wait(full + stage * 8, parity);
           const u64 at = (u64)((base + stage * 20480) >> 4);
           const u64 at_a = at + (group - 1) * 512;
-          tc_begin();
-          tc_product(high, 274878431232ull + at_a + 0, 274878431232ull + at + 1024, 0);
-          tc_product(high, 274878431232ull + at_a + 16, 274878431232ull + at + 1040, 1);
-          tc_product(high, 274878431232ull + at_a + 32, 274878431232ull + at + 1056, 1);
-          tc_product(high, 274878431232ull + at_a + 48, 274878431232ull + at + 1072, 1);
-          tc_commit();
-          tc_finish<1>();
-          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-          tc_begin();
-          tc_product(small, 274878431232ull + at_a + 0, 274878431232ull + at + 1152, k > 0);
-          tc_product(small, 274878431232ull + at_a + 512, 274878431232ull + at + 1024, 1);
-          tc_product(small, 274878431232ull + at_a + 16, 274878431232ull + at + 1168, 1);
-          tc_product(small, 274878431232ull + at_a + 528, 274878431232ull + at + 1040, 1);
-          tc_product(small, 274878431232ull + at_a + 32, 274878431232ull + at + 1184, 1);
-          tc_product(small, 274878431232ull + at_a + 544, 274878431232ull + at + 1056, 1);
-          tc_product(small, 274878431232ull + at_a + 48, 274878431232ull + at + 1200, 1);
-          tc_product(small, 274878431232ull + at_a + 560, 274878431232ull + at + 1072, 1);
-          tc_commit();
-          tc_finish<1>();
-          tc_hold(high);
+          wgmma_fence();
+          multiply(high, 274878431232ull + at_a + 0, 274878431232ull + at + 1024, 0);
+          multiply(high, 274878431232ull + at_a + 16, 274878431232ull + at + 1040, 1);
+          multiply(high, 274878431232ull + at_a + 32, 274878431232ull + at + 1056, 1);
+          multiply(high, 274878431232ull + at_a + 48, 274878431232ull + at + 1072, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          wgmma_fence();
+          multiply(small, 274878431232ull + at_a + 0, 274878431232ull + at + 1152, k > 0);
+          multiply(small, 274878431232ull + at_a + 512, 274878431232ull + at + 1024, 1);
+          multiply(small, 274878431232ull + at_a + 16, 274878431232ull + at + 1168, 1);
+          multiply(small, 274878431232ull + at_a + 528, 274878431232ull + at + 1040, 1);
+          multiply(small, 274878431232ull + at_a + 32, 274878431232ull + at + 1184, 1);
+          multiply(small, 274878431232ull + at_a + 544, 274878431232ull + at + 1056, 1);
+          multiply(small, 274878431232ull + at_a + 48, 274878431232ull + at + 1200, 1);
+          multiply(small, 274878431232ull + at_a + 560, 274878431232ull + at + 1072, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          wgmma_hold(high);
           #pragma unroll
           for (int i = 0; i < 8; ++i) sum[i] += high[i];
           if (++stage == 8) {
@@ -394,10 +349,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           }
         }
       }
-      tc_finish<0>();
-      tc_hold(small);
-      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
-      float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
+      wgmma_wait<0>();
+      wgmma_hold(small);
+      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + 163968) + ((group - 1) * 4 + warp) * 320;
       float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
       #pragma unroll
       for (int part = 0; part < 16; part += 32) {
@@ -406,12 +361,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           __syncwarp();
           #pragma unroll
           for (int j = part; j < min(part + 32, 16); j += 8) {
-            const float left = tc_scale(tc_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2], (h == 0 ? up0 : up1) + eb[slice * 64 + column + j + lane % 4 * 2]);
-            const float right = tc_scale(tc_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1], (h == 0 ? up0 : up1) + eb[slice * 64 + column + j + lane % 4 * 2 + 1]);
+            const float left = scale_by_power(is_finite(sum[j / 2 + h * 2]) ? fmaf(small[j / 2 + h * 2], 0x1p-11f, sum[j / 2 + h * 2]) : sum[j / 2 + h * 2], (h == 0 ? up0 : up1) + eb[slice * 64 + column + j + lane % 4 * 2]);
+            const float right = scale_by_power(is_finite(sum[j / 2 + h * 2 + 1]) ? fmaf(small[j / 2 + h * 2 + 1], 0x1p-11f, sum[j / 2 + h * 2 + 1]) : sum[j / 2 + h * 2 + 1], (h == 0 ? up0 : up1) + eb[slice * 64 + column + j + lane % 4 * 2 + 1]);
             *(float2*)(mine + j - part) = make_float2(left, right);
           }
           __syncwarp();
-          tc_store<8, 32, false>(in2, out0, slice, m + h * 8, column + part, min(column + 16, 50), lane, TcExchange<40>{exchange});
+          store_sums<8, 32, false>(in2, out0, slice, m + h * 8, column + part, min(column + 16, 50), lane, Exchange<40>{exchange});
         }
       }
     }

@@ -2,60 +2,30 @@
 // launch: grid 3x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
 // arguments: input1 scratch0 scratch1 scratch2
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
   const int unit = k % 48 / 8, within = unit % 6;
   const int strip = k / 48 * 1 + unit / 6;
   const bool none = unit >= 6;
@@ -82,7 +52,7 @@ TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, in
     v[j] = v1;
   }
 }
-TC_FN int tc_chunk(int number) {
+PL_DEVICE int chunk_at(int number) {
   const int within = number % 3, group = number / 3 % 3;
   const int chunk = number / 9;
   const int strip = group * 1 + chunk / 2;
@@ -101,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
       if (own < 18 && number < 18) {
-        const int chunk = tc_chunk(number);
+        const int chunk = chunk_at(number);
         if (chunk >= 0) {
-          tc_values(v[i], in1, batch, row, chunk * 8);
+          plane_values(v[i], in1, batch, row, chunk * 8);
         }
       }
     }
@@ -111,36 +81,36 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
       if (own < 18 && number < 18) {
-        const int chunk = tc_chunk(number);
+        const int chunk = chunk_at(number);
         if (chunk >= 0) {
           #pragma unroll
-          for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+          for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
         }
       }
     }
   }
-  top = tc_most(tc_most(top, 8), 16);
+  top = most_of_lanes(most_of_lanes(top, 8), 16);
   if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
   __syncthreads();
   for (int w = 0; w < 8; ++w) top = fmaxf(top, most[w * 8 + r]);
-  const int e = tc_exponent(top);
+  const int e = scaling_exponent(top);
   if (part == 0 && threadIdx.x < 8) out2[batch * 24 + row] = e;
-  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
   for (int at = 0; at < 1; at += 1) {
     #pragma unroll
     for (int i = 0; i < 1; ++i) {
       const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
       if (own < 18 && number < 18) {
-        const int chunk = tc_chunk(number);
+        const int chunk = chunk_at(number);
         if (chunk >= 0) {
-          TcChunk hi;
+          Chunk hi;
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const float s = v[i][j] * f * g;
-            hi.x[j] = tc_high(v[i][j], s);
+            hi.x[j] = high_part(v[i][j], s);
           }
           const long long place = batch * 6912ll + chunk / 6 * 2304ll + row / 8 * 768ll + chunk % 6 * 128 + r * 16;
-          tc_put(out0 + place, hi);
+          put_chunk(out0 + place, hi);
         }
       }
     }
@@ -150,66 +120,30 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // launch: grid 6x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: input0 scratch3 scratch2
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
-// What fp16 holds as it is, with room above, and below to 2^-24 of it.
-TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
-TC_FN void tc_note(int* notes, int image, float top) {
-  const int bits = __float_as_int(top);
-  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
   bool there = true;
   const int d0 = (unsigned)at / 22 % 14;
   const int d1 = (unsigned)at / 1 % 22;
@@ -243,96 +177,60 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
       const int plane = item / 616;
       place = (long long)plane * 616ll + at;
       const int image = at / 308;
-      tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
-      if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;
+      plane_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+      if (image != noted) note_magnitude(notes, noted, top), top = 0.0f, noted = image;
       #pragma unroll
-      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[j]) ? fabsf(v[j]) : 0.0f);
     }
     else {
       place = 0ll + item;
       #pragma unroll
       for (int j = 0; j < 8; ++j) v[j] = 0.0f;
     }
-    TcChunk hi;
+    Chunk hi;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float s = v[j] * 1.0f;
-      hi.x[j] = tc_high(v[j], s);
+      hi.x[j] = high_part(v[j], s);
     }
-    tc_put(out0 + place * 16, hi);
+    put_chunk(out0 + place * 16, hi);
   }
   for (int apart = 16; apart > 0; apart /= 2) {
     const int other = __shfl_xor_sync(~0u, noted, apart);
     const float theirs = __shfl_xor_sync(~0u, top, apart);
-    if (other != noted) { tc_note(notes, noted, top); continue; }
+    if (other != noted) { note_magnitude(notes, noted, top); continue; }
     top = fmaxf(top, theirs);
   }
-  if (threadIdx.x % 32 == 0) tc_note(notes, noted, top);
+  if (threadIdx.x % 32 == 0) note_magnitude(notes, noted, top);
 }
 
 // launch: grid 6x1x1 block 256x1x1 cluster 1x1x1 shared 0
 // arguments: input0 scratch3 scratch2 scratch4
 // ---- tests/golden/shared/place_prelude.cu ----
-// ---- tests/golden/shared/machine_text.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-// The pairs of a chunk, each into a chunk of its own.
-TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
-}
-// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
-}
-// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
-// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
-TC_FN float tc_usual() { return 64.0f; }
-TC_FN int tc_usual_exponent() { return -6; }
-TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
-// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
-TC_FN float tc_usual_joint() { return 2048.0f; }
-TC_FN int tc_usual_exponent_joint() { return -11; }
-TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
-TC_FN unsigned short tc_high(float x, float s) {
-  const unsigned short hi = pl_to_f16(s);
-  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
-}
-TC_FN unsigned short tc_low(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
-  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
-}
-// What fp16 holds as it is, with room above, and below to 2^-24 of it.
-TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
-TC_FN void tc_note(int* notes, int image, float top) {
-  const int bits = __float_as_int(top);
-  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
-}
+// Packing of a factor for the tensor cores: rows scaled by powers of two, rounded to one or two numbers of fp16, in
+// chunks of eight.
+
+// What blocks of a cluster hand each other through shared memory. Addresses are those of the shared window; barriers
+// are mbarriers. What copies and asynchronous stores bring is there when their barrier says so; ordinary stores of
+// other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
+// the whole memory: those of one space do not. PTX ISA 8.0.
+
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/cluster.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+// ---- src/codegen/device/sm90/pack.cuh ----
 // ---- kernel ----
-TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
   bool there = true;
   const int d0 = (unsigned)at / 22 % 14;
   const int d1 = (unsigned)at / 1 % 22;
@@ -356,10 +254,10 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
   const long long first = (long long)blockIdx.x * 256;
   if (blockIdx.x == 0) for (int i = threadIdx.x; i < 2; i += 256) {
     const float most = __int_as_float(notes[i]);
-    exponents[i] = tc_safe(most) ? 0 : tc_exponent(most);
+    exponents[i] = is_safe(most) ? 0 : scaling_exponent(most);
   }
   const float most = threadIdx.x < 2 ? __int_as_float(notes[threadIdx.x]) : 0.0f;
-  if (!__syncthreads_or(!tc_safe(most))) return;
+  if (!__syncthreads_or(!is_safe(most))) return;
   for (int i = 0; i < 1; ++i) {
     const long long item = first + i * 256 + threadIdx.x;
     if (item >= 1232ll) break;
@@ -369,37 +267,51 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
     const long long place = (long long)plane * 616ll + at;
     const int image = at / 308;
     const float most = __int_as_float(notes[image]);
-    if (tc_safe(most)) continue;
-    const int e = tc_exponent(most);
-    const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
-    tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
-    TcChunk hi;
+    if (is_safe(most)) continue;
+    const int e = scaling_exponent(most);
+    const float f = power_of_two(-e / 2), g = power_of_two(-e - -e / 2);
+    plane_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+    Chunk hi;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float s = v[j] * f * g;
-      hi.x[j] = tc_high(v[j], s);
+      hi.x[j] = high_part(v[j], s);
     }
-    tc_put(out0 + place * 16, hi);
+    put_chunk(out0 + place * 16, hi);
   }
 }
 
 // launch: grid 10x1x1 block 256x1x1 cluster 1x1x1 shared 41312
 // arguments: scratch3 scratch0 scratch4 scratch1 input2 input3 output0
-// ---- tests/golden/shared/machine_text.cu ----
-TC_FN void tc_product(float (&d)[12], u64 a, u64 b, int keep) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %14, 0; wgmma.mma_async.sync.aligned.m64n24k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, %12, %13, p, 1, 1, 0, 0;}" :
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-  , "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]) : "l"(a), "l"(b), "r"(keep) : "memory");
-}
-TC_FN void tc_poll(u32 barrier, u32 parity) {
-  while (!tc_poll_once(barrier, parity)) { }
-}
-__constant__ long long tc_taps[3] = {0ll, 22ll, 44ll};
+// ---- src/codegen/device/sm90/contraction.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
+// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
+
+// ---- src/codegen/device/sm90/split.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/sums.cuh ----
+PL_WGMMA_BOTH(multiply, 24, "f16", 0, 0)
+__constant__ long long tap_offsets[3] = {0ll, 22ll, 44ll};
 // ---- tests/golden/shared/place_prelude.cu ----
-template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 template <int columns, bool all>
-TC_FN void tc_fold(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {
-  const int part = (lane + tc_zero()) & 3;
+PL_DEVICE void fold_sums(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {
+  const int part = (lane + opaque_zero()) & 3;
   float all1[2];
   #pragma unroll
   for (int w = 0; w < 1; ++w) {
@@ -480,17 +392,17 @@ TC_FN void tc_fold(const float* __restrict__ in2, const float* __restrict__ in3,
 // ---- kernel ----
 extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
+  const u32 base = (shared_address(pl_smem) + 127u) & ~127u;
   const u32 full = base + 35840, empty = full + 64;
-  const int group = tc_group();
+  const int group = warpgroup_number();
   if (threadIdx.x == 0) {
     for (int i = 0; i < 8; ++i) {
-      tc_init(full + i * 8, 1);
-      tc_init(empty + i * 8, 4);
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, 4);
     }
-    tc_ready();
+    barrier_init_fence();
   }
-  int* const lift = (int*)(pl_smem + (base - tc_shared(pl_smem)) + 41088);
+  int* const lift = (int*)(pl_smem + (base - shared_address(pl_smem)) + 41088);
   bool immoderate = false;
   for (int i = threadIdx.x; i < 24; i += 256) {
     const int e = eb[i];
@@ -510,16 +422,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
         const long long from_a = row, from_b = column * 96ll;
         int taps = 0, run = 0;
         for (int k = 0; k < 3; ++k) {
-          tc_poll(empty + stage * 8, parity ^ 1);
+          barrier_wait(empty + stage * 8, parity ^ 1);
           const u32 at = base + stage * 4480;
-          tc_expect(full + stage * 8, 4416);
-          tc_copy(at + 2176, b0 + from_b + k * 2304ll, 2304, full + stage * 8);
+          barrier_expect(full + stage * 8, 4416);
+          bulk_load(at + 2176, b0 + from_b + k * 2304ll, 2304, full + stage * 8);
           #pragma unroll
           for (int i = 0; i < 1; ++i) {
-            const long long place = taps < 3 ? from_a + tc_taps[taps] + run * 1232ll : 1232ll;
+            const long long place = taps < 3 ? from_a + tap_offsets[taps] + run * 1232ll : 1232ll;
             const long long next = taps < 3 ? 616ll : 0ll;
-            tc_copy(at + 0 + i * 2112, a0 + (place + 0 * next) * 16, 1056, full + stage * 8);
-            tc_copy(at + 1056 + i * 2112, a0 + (place + 1 * next) * 16, 1056, full + stage * 8);
+            bulk_load(at + 0 + i * 2112, a0 + (place + 0 * next) * 16, 1056, full + stage * 8);
+            bulk_load(at + 1056 + i * 2112, a0 + (place + 1 * next) * 16, 1056, full + stage * 8);
             if (++run == 1) {
               run = 0;
               ++taps;
@@ -546,32 +458,32 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       #pragma unroll 1
       for (int k = 0; k < 3; k += 1) {
         {
-          tc_poll(full + stage * 8, parity);
+          barrier_wait(full + stage * 8, parity);
           const u64 at = (u64)((base + stage * 4480) >> 4);
           const u64 at_a = at + (group - 1) * 64;
-          tc_begin();
-          tc_product(high, 34359803904ull + at_a + 0, 206158954496ull + at + 136, k > 0);
-          tc_product(high, 34363932672ull + at_a + 2, 206158954496ull + at + 152, 1);
-          tc_product(high, 34359803904ull + at_a + 67, 206158954496ull + at + 168, 1);
-          tc_commit();
-          tc_finish<1>();
-          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          wgmma_fence();
+          multiply(high, 34359803904ull + at_a + 0, 206158954496ull + at + 136, k > 0);
+          multiply(high, 34363932672ull + at_a + 2, 206158954496ull + at + 152, 1);
+          multiply(high, 34359803904ull + at_a + 67, 206158954496ull + at + 168, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
           if (++stage == 8) {
             stage = 0;
             parity ^= 1;
           }
         }
       }
-      tc_finish<0>();
-      tc_hold(high);
-      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      wgmma_wait<0>();
+      wgmma_hold(high);
+      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
       const bool far = far_columns | __any_sync(~0u, (abs(up0) > 63) | (abs(up1) > 63));
       const int row0 = far ? 0 : up0 << 23, row1 = far ? 0 : up1 << 23;
       if (far) {
         #pragma unroll
         for (int i = 0; i < 12; ++i) {
           const int e = (i / 2 % 2 == 0 ? up0 : up1) + eb[i / 4 * 8 + lane % 4 * 2 + i % 2];
-          high[i] = tc_scale(high[i], e);
+          high[i] = scale_by_power(high[i], e);
         }
       }
       #pragma unroll
@@ -584,7 +496,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           high[j / 2 + h * 2] = left, high[j / 2 + h * 2 + 1] = right;
         }
       }
-      tc_fold<24, false>(in2, in3, out0, 0, m, column, min(column + 24, 24), lane, high);
+      fold_sums<24, false>(in2, in3, out0, 0, m, column, min(column + 24, 24), lane, high);
     }
   }
 }

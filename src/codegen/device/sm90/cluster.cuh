@@ -4,7 +4,7 @@
 // other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
 // the whole memory: those of one space do not. PTX ISA 8.0.
 
-#include "types.cuh"
+#include "sm90/ptx.cuh"
 
 PL_DEVICE int cluster_rank() {
   u32 r;
@@ -55,35 +55,21 @@ PL_DEVICE void barrier_wait_acquire(u32 barrier, u32 parity) {
       : "memory");
 }
 
-// ---- fences between what threads write and copies read, or the other way round ----
-
-PL_DEVICE void fence_copies() {
-  asm volatile("fence.proxy.async;" ::: "memory");
+/// The halves of a meeting of all threads of a cluster's blocks.
+PL_DEVICE void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive;" ::: "memory");
 }
-PL_DEVICE void fence_shared_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+PL_DEVICE void cluster_wait() {
+  asm volatile("barrier.cluster.wait;" ::: "memory");
 }
-PL_DEVICE void fence_global_copies() {
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
-// ---- shared memory of the block, by address ----
-
-PL_DEVICE float shared_load(u32 from) {
+/// A number in the shared memory of a block, where this one has it at `p`.
+PL_DEVICE float cluster_load(const float* p, int block) {
   float v;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(from));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];"
+               : "=f"(v)
+               : "r"(cluster_address(shared_address(p), block))
+               : "memory");
   return v;
-}
-PL_DEVICE float4 shared_load_4(u32 from) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));
-  return v;
-}
-PL_DEVICE void shared_store(u32 to, float v) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
-}
-PL_DEVICE void shared_store_4(u32 to, float4 v) {
-  asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
 }
 
 // ---- counters: what a thread wrote before it counts, or sets a flag, is seen by who finds that ----
@@ -106,10 +92,3 @@ PL_DEVICE void flag_store(u32* flag, u32 v) {
 }
 /// Between two looks at counters that others change.
 PL_DEVICE void pause() {}
-
-/// 1 / x, to 1 ulp.
-PL_DEVICE float reciprocal_fast(float x) {
-  float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}

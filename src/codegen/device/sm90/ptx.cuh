@@ -85,7 +85,7 @@ PL_DEVICE void registers_increase() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
 }
 
-// ---- arithmetic of attention ----
+// ---- arithmetic ----
 
 /// 2^x, to 2 ulp; results below 2^-126 are 0.
 PL_DEVICE float exp2_fast(float x) {
@@ -94,6 +94,46 @@ PL_DEVICE float exp2_fast(float x) {
   return y;
 }
 
+/// The same with results below 2^-126.
+PL_DEVICE float exp2_full(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 1 / x, to 1 ulp.
+PL_DEVICE float reciprocal_fast(float x) {
+  float r;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+/// The larger magnitude; NaN if either is.
+PL_DEVICE float larger_magnitude(float top, float x) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(top), "f"(fabsf(x)));
+  return r;
+}
+/// 0, which the compiler does not know: what is loaded from there is not held from one tile to the next.
+PL_DEVICE int opaque_zero() {
+  int zero;
+  asm volatile("mov.b32 %0, 0;" : "=r"(zero));
+  return zero;
+}
+
+PL_DEVICE u16 f16_bits(float x) {
+  u16 r;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+  return r;
+}
+PL_DEVICE float f16_value(u16 x) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+  return r;
+}
+PL_DEVICE void unpack_f16(float& low, float& high, u32 both) {
+  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+      : "=f"(low), "=f"(high)
+      : "r"(both));
+}
 /// Two numbers as 16-bit ones, the first in the low half.
 PL_DEVICE u32 pack_f16(float low, float high) {
   u32 r;
@@ -114,6 +154,47 @@ PL_DEVICE void named_barrier_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// ---- shared memory of the block, by address ----
+
+PL_DEVICE float shared_load(u32 from) {
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(from));
+  return v;
+}
+PL_DEVICE float4 shared_load_4(u32 from) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));
+  return v;
+}
+PL_DEVICE void shared_store(u32 to, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
+}
+PL_DEVICE void shared_store_4(u32 to, float4 v) {
+  asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+}
+PL_DEVICE void shared_load_floats(float (&x)[4], u32 from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(from)
+               : "memory");
+}
+PL_DEVICE void shared_store_words(u32 to, const u32 (&x)[4]) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
+// ---- fences between what threads write and copies read, or the other way round ----
+
+PL_DEVICE void fence_copies() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+PL_DEVICE void fence_shared_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+PL_DEVICE void fence_global_copies() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 // ---- tensor maps, made by a block for itself ----
 
 /// Sixteen bytes of zeros, at a shared address.
@@ -121,27 +202,36 @@ PL_DEVICE void shared_clear(u32 to) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
 }
 
-/// Fields of a map, whose 128 bytes are zeros at the shared address `map`: of a tensor of 16-bit numbers at `from`, in
-/// rows of 128 bytes swizzled, with zeros outside.
-template <int dims, bool bf16>
-PL_DEVICE void tensor_map_begin(u32 map, const void* from) {
-  const u64 at = map;
-  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"l"(at), "l"(from) : "memory");
-  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(dims - 1) : "memory");
-  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(bf16 ? 10 : 6)
+/// Fields of a map, whose 128 bytes are zeros at the shared address `map`: where the tensor begins; its dims, and its
+/// elements by the instruction's number (6 f16, 7 f32, 10 bf16), in rows of 128 bytes swizzled, with zeros outside.
+PL_DEVICE void tensor_map_at(u32 map, const void* from) {
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"l"((u64)map), "l"(from)
                : "memory");
+}
+template <int dims, int type>
+PL_DEVICE void tensor_map_type(u32 map) {
+  const u64 at = map;
+  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(dims - 1) : "memory");
+  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(type) : "memory");
   asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
   asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"l"(at) : "memory");
   asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
 }
+template <int dims, bool bf16>
+PL_DEVICE void tensor_map_begin(u32 map, const void* from) {
+  tensor_map_at(map, from);
+  tensor_map_type<dims, bf16 ? 10 : 6>(map);
+}
+/// A dim's extent, what a box has of it, and from one that it has to the next.
 template <int dim>
-PL_DEVICE void tensor_map_dim(u32 map, int extent, int box) {
+PL_DEVICE void tensor_map_dim(u32 map, int extent, int box, int step = 1) {
   const u64 at = map;
   asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(extent)
                : "memory");
   asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(box)
                : "memory");
-  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, 1;" ::"l"(at), "n"(dim)
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim),
+               "r"(step)
                : "memory");
 }
 /// Bytes from one to the next, of all dims but the first.
@@ -293,6 +383,31 @@ PL_DEVICE void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
   }
+}
+
+/// The same without a hint: 16 bytes where they are `there`.
+PL_DEVICE void cp_async_if(u32 to, const char* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+/// Waits as cp_async_wait(), and shows what the copies wrote to the tensor cores.
+template <int left>
+PL_DEVICE void cp_async_show() {
+  asm volatile("cp.async.wait_group %0; fence.proxy.async.shared::cta;" ::"n"(left) : "memory");
+}
+/// Eight numbers that are `apart` elements from each other; zeros where there is none.
+template <int apart>
+PL_DEVICE void load_strided_8(float (&v)[8], const float* from, bool there) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %9, 0;"
+      "mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
+      "mov.b32 %4, 0; mov.b32 %5, 0; mov.b32 %6, 0; mov.b32 %7, 0;"
+      "@p ld.global.nc.f32 %0, [%8]; @p ld.global.nc.f32 %1, [%8+%10];"
+      "@p ld.global.nc.f32 %2, [%8+%11]; @p ld.global.nc.f32 %3, [%8+%12];"
+      "@p ld.global.nc.f32 %4, [%8+%13]; @p ld.global.nc.f32 %5, [%8+%14];"
+      "@p ld.global.nc.f32 %6, [%8+%15]; @p ld.global.nc.f32 %7, [%8+%16];}"
+      : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3]), "=&f"(v[4]), "=&f"(v[5]), "=&f"(v[6]), "=&f"(v[7])
+      : "l"(from), "r"((int)there), "n"(4 * apart), "n"(8 * apart), "n"(12 * apart), "n"(16 * apart), "n"(20 * apart),
+        "n"(24 * apart), "n"(28 * apart));
 }
 
 // ---- skinny products ----

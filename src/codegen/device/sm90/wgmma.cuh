@@ -5,6 +5,11 @@
 
 #include "types.cuh"
 
+/// Of the thread: the same in all lanes, and known to be.
+PL_DEVICE int warpgroup_number() {
+  return __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+}
+
 /// Orders what this warpgroup wrote to registers before the instructions that follow.
 PL_DEVICE void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -33,6 +38,11 @@ PL_DEVICE void wgmma_hold(float (&d)[n]) {
 /// k.
 PL_DEVICE constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
+}
+/// The same of operands in groups of 8 rows and 16 bytes along k, 128 bytes each: along k groups are `leading` apart,
+/// and along rows `stride`.
+PL_DEVICE constexpr u64 wgmma_unswizzled(int leading, int stride) {
+  return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32;
 }
 /// Of an address whose upper bits say which block of a cluster it is of: these would be other fields.
 PL_DEVICE u64 wgmma_address(u32 shared) {
