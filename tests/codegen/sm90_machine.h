@@ -1,9 +1,9 @@
 #pragma once
 
-/// What `sm90/attention.cuh` and `sm90/product.cuh` run on where there is no GPU: the two files of instructions once
-/// more, as C++. Threads of a cluster's blocks are fibers that take turns where they wait, so that a wait that never
-/// ends is found; copies and products are done late, when somebody waits, so that a place that is handed back too early
-/// holds something else by then.
+/// What `sm90/attention.cuh`, `sm90/split_attention.cuh` and `sm90/product.cuh` run on where there is no GPU: the two
+/// files of instructions once more, as C++. Threads of a cluster's blocks are fibers that take turns where they wait,
+/// so that a wait that never ends is found; copies and products are done late, when somebody waits, so that a place
+/// that is handed back too early holds something else by then.
 namespace planish::codegen {
 
 /// Behind `printing::prelude(false)`: what the language has on a GPU.
@@ -34,7 +34,11 @@ struct uint4 { unsigned x, y, z, w; };
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 constexpr int most_blocks = 2, shared_size = 1 << 18;  // of a cluster; of a block
 alignas(1024) unsigned char pl_smem[most_blocks * shared_size];
+struct float2 { float x, y; };
+static float2 make_float2(float x, float y) { return {x, y}; }
+struct int2 { int x, y; };
 static float __int_as_float(int x) { float y; std::memcpy(&y, &x, 4); return y; }
+static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); return y; }
 
 constexpr int most_threads = 512 * most_blocks;  // of a cluster
 struct Fiber { ucontext_t context; bool over; std::vector<unsigned char> stack; };
@@ -109,6 +113,12 @@ static bool __any_sync(unsigned, bool v) {
   const int slot = ask((int)v);
   for (int i = 0; i < 32; ++i) if (told<int>(slot, i)) return true;
   return false;
+}
+static unsigned __ballot_sync(unsigned, bool v) {
+  const int slot = ask((int)v);
+  unsigned all = 0;
+  for (int i = 0; i < 32; ++i) all |= (unsigned)told<int>(slot, i) << i;
+  return all;
 }
 static void __syncwarp() { ask(0); }
 struct Meeting { long arrived; };
@@ -186,6 +196,18 @@ template <int n> void registers_increase() {}
 static void named_barrier_wait(int number, int count) { meet(number, count, true); }
 static void named_barrier_arrive(int number, int count) { meet(number, count, false); }
 static float exp2_fast(float x) { return exp2f(x); }
+static float exp2_full(float x) { return exp2f(x); }
+static void unpack_f16(float& low, float& high, u32 both) {
+  low = pl_from_f16((u16)both), high = pl_from_f16((u16)(both >> 16));
+}
+static void bulk_load(u32 to, const void* from, int bytes, u32 barrier) {
+  if (bytes % 16 != 0 || to % 16 != 0 || (u64)from % 16 != 0) std::abort();
+  late.push_back([=, at = own / threads * shared_size] {
+    std::memcpy(pl_smem + at + to, from, bytes);
+    barrier_at(barrier).bytes -= bytes;
+    barrier_check(barrier_at(barrier));
+  });
+}
 static u32 pack_f16(float low, float high) { return pl_to_f16(low) | (u32)pl_to_f16(high) << 16; }
 static u32 pack_bf16(float low, float high) { return pl_to_bf16(low) | (u32)pl_to_bf16(high) << 16; }
 
@@ -252,6 +274,8 @@ template <int n> void wgmma_hold(float (&)[n]) {}
 constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
 }
+constexpr u64 wgmma_unswizzled(int leading, int stride) { return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32; }
+static int warpgroup_number() { return own % threads / 128; }
 static u64 wgmma_address(u32 shared) { return shared % shared_size >> 4; }
 
 template <bool bf16> float number(u16 x) { return bf16 ? pl_from_bf16(x) : pl_from_f16(x); }
@@ -259,6 +283,8 @@ template <bool bf16> float number(u16 x) { return bf16 ? pl_from_bf16(x) : pl_fr
 template <bool bf16> float element(u64 descriptor, bool across, int row, int k) {
   const u32 start = (u32)(descriptor & 0x3fff) * 16, leading = (u32)(descriptor >> 16 & 0x3fff) * 16,
             stride = (u32)(descriptor >> 32 & 0x3fff) * 16;
+  if (descriptor >> 62 == 0)
+    return number<bf16>(*(u16*)(shared_memory() + start + row / 8 * stride + k / 8 * leading + row % 8 * 16 + k % 8 * 2));
   const u32 plain = across ? start + row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128
                            : start + row / 8 * stride + row % 8 * 128 + k * 2;
   return number<bf16>(*(u16*)(shared_memory() + (plain ^ plain / 128 % 8 * 16)));
