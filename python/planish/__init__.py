@@ -10,6 +10,7 @@ The guide is docs/python.md.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from planish.errors import PlanishError as PlanishError
@@ -55,3 +56,7 @@ def __dir__() -> list[str]:
 
 
 _announce()
+if _categories := os.environ.get("PLANISH_LOGS"):
+    from planish.logs import show as _show
+
+    _show(_categories)

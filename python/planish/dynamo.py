@@ -17,7 +17,7 @@ from typing import Any
 
 from planish.errors import PlanishError
 
-_log = logging.getLogger("planish")
+_log = logging.getLogger("planish.pieces")
 #: Keywords of planish.optimize that a mode of torch.compile stands for.
 MODES: dict[str, dict[str, Any]] = {
     "default": {"budget": "10s", "baselines": "eager,compile"},

@@ -5,19 +5,23 @@ from __future__ import annotations
 import codecs
 import fcntl
 import json
+import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import termios
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
 from planish.errors import PlanishError
 
+_log = logging.getLogger("planish.search")
 #: `optimize` exit codes that come with a result document; 130 where `--max-time` was over before all that was asked for had been done.
 _FINISHED = (0, 1, 130)
 #: Seconds that the command has to save its state after an interrupt.
@@ -55,6 +59,8 @@ def run(arguments: list[str], progress: bool) -> dict[str, Any]:
     notebook shows below the cell. Interrupting lets the command save its state first. Raises PlanishError, as the command names it."""
     environment = {"PLANISH_PYTHON": sys.executable, **os.environ, INSIDE: "1"}
     command = [str(launcher()), *arguments, "--json", *([] if progress else ["--quiet"])]
+    began = time.monotonic()
+    _log.info("%s", shlex.join(command))
     ours, theirs = _terminal_like(sys.stderr) if progress and _is_terminal(sys.stderr) else os.pipe()
     try:
         # A group of its own: an interrupt reaches it once, from _output, however this process got its.
@@ -77,6 +83,7 @@ def run(arguments: list[str], progress: bool) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         message = f"planish {arguments[0]} gave no result document (exit code {process.returncode})"
         raise PlanishError("optimize_failed", message, "".join(said)[-2000:]) from error
+    _log.info("%s after %.1f s (exit code %d)", result.get("outcome", "an error"), time.monotonic() - began, process.returncode)
     if "error" in result or process.returncode not in _FINISHED:
         about = result.get("error", {})
         raise PlanishError(about.get("kind", "optimize_failed"), about.get("message", f"planish {arguments[0]} failed"), about.get("hint", ""))

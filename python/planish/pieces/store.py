@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from planish import session
 
+_log = logging.getLogger("planish.store")
 _ABOUT = "piece.json"
 _SHIPPED = "shipped"
 
@@ -48,6 +50,7 @@ def find(key: str, budget: float, settings: str) -> Found | None:
         shutil.rmtree(folder, ignore_errors=True)
         return None
     wanted = found.settings == settings and (found.outcome == "improved" or budget <= 1.5 * found.budget)
+    _log.info("%s: %s, found in %.3g s%s", folder, found.outcome, found.budget, "" if wanted else "; of other settings, or in less time than there is now")
     return found if wanted else None
 
 
@@ -70,6 +73,7 @@ def keep(key: str, found: Found) -> Found:
         folder.rename(made.with_name(f"{made.name}.old"))
         shutil.rmtree(made.with_name(f"{made.name}.old"), ignore_errors=True)
     made.rename(folder)
+    _log.info("%s: %s, kept", folder, found.outcome)
     return Found(**{**asdict(found), "folder": folder / _SHIPPED if shipped is not None else None})
 
 

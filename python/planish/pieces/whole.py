@@ -32,6 +32,7 @@ from planish.ship.guards import COMPILE_OPTIONS
 from planish.ship.live import add, detach
 
 #: Of dynamo's settings, while a model is taken apart. Numbers that modules count in are no constants of the graphs, and hooks count.
+_log = logging.getLogger("planish.calls")
 _DYNAMO = {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
 _RECOMPILES = 64  # layers alike that differ in a number are graphs of one piece of code
 _NO_PROGRAM = "none of its pieces has a program for such a call"
@@ -89,6 +90,7 @@ class Pieces:
 
     def _refuse(self, why: str) -> Any:
         if why not in self.refused and not self.quiet:
+            _log.info("the module's own code ran instead of its pieces: %s", why)
             text = f"planish: the module's own code ran instead of its pieces: {why} (said once; planish.status(module) counts)"
             warnings.warn(text, context.FallbackWarning, stacklevel=5)
         self.refused[why] = self.refused.get(why, 0) + 1

@@ -11,6 +11,7 @@ cannot say yes at once, or is not there, this one decides.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -160,6 +161,7 @@ class Attachment:
             return FALLBACK
         self.why = say() if say is not None else kind
         self._refused[kind] = [1, self.why]
+        logging.getLogger("planish.calls").info("the module's own code ran instead of its program: %s", self.why)
         if self.quiet:
             return FALLBACK
         text = f"planish: the module's own code ran instead of its program: {self.why} (said once; planish.status(module) counts)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import logging
 from typing import Any
 
 import models
@@ -144,7 +145,8 @@ def test_what_is_all_python_has_no_pieces(searches: Searches) -> None:
     assert result["outcome"] == "no_improvement" and result["pieces"] == [] and "no piece to search" in result["reason"]
 
 
-def test_gradients_and_contexts_run_the_original(searches: Searches) -> None:
+def test_gradients_and_contexts_run_the_original(searches: Searches, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "planish.calls")
     module = models.Branch().eval()
     optimized(module, X)
     with pytest.warns(planish.FallbackWarning, match="gradients"):
@@ -153,6 +155,7 @@ def test_gradients_and_contexts_run_the_original(searches: Searches) -> None:
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), pytest.warns(planish.FallbackWarning, match="autocast"):
         module(X)
     assert planish.status(module).ran == 0 and planish.status(module).calls == 2
+    assert [word in record.getMessage() for record, word in zip(caplog.records, ("gradients", "autocast"), strict=True)] == [True, True]
 
 
 @torch.no_grad()

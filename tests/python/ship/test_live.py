@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import logging
 import pickle
 import shutil
 import sys
@@ -155,8 +156,9 @@ def test_what_cannot_be_loaded_is_named(module: nn.Module, folder: Path, tmp_pat
 
 
 @torch.no_grad()
-def test_a_call_that_falls_back_says_so_once_and_is_counted(module: nn.Module, folder: Path) -> None:
+def test_a_call_that_falls_back_says_so_once_and_is_counted(module: nn.Module, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     x = torch.randn(4, 8)
+    caplog.set_level(logging.INFO, "planish.calls")
     attach(folder, module)
     for _ in range(3):
         module(x)
@@ -171,6 +173,7 @@ def test_a_call_that_falls_back_says_so_once_and_is_counted(module: nn.Module, f
         module.double()(x.double())
     found = counts.status(module)
     assert (found.ran, found.calls) == (3, 8) and found.attached
+    assert [record.getMessage().partition("program: ")[2] for record in caplog.records] == list(found.fell_back)
     assert sorted(found.fell_back.values()) == [1, 1, 3]
     assert "ran in 3 of 8 calls" in repr(found) and "3 × " in repr(found)
     assert counts.status(nn.Sequential(module)).ran == 3 and "'0'" in repr(counts.status(nn.Sequential(module)))
