@@ -16,7 +16,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from planish.capture import arguments, losses
+from planish import generators
+from planish.capture import arguments, draws, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
@@ -78,6 +79,8 @@ class Captured:
                     found.append(params[item["name"]].detach())
                 case "buffer":
                     found.append(buffers[item["name"]])
+                case draws.INPUT:
+                    found.append(generators.state(device_of((args, kwargs), model)))
                 case _:
                     found.append(self.constants[item["name"]])
         return found
@@ -126,6 +129,8 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.prims.copy_strided.default] = _copy_strided
     table[torch.ops.prims.convert_element_type.default] = _convert
+    for op in [op for op in table if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())]:
+        table.pop(op)  # another operator draws other numbers
     return program.run_decompositions(table)
 
 
@@ -167,13 +172,22 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
     _drop_assertions(graph_module)
+    device = device_of((args, kwargs), model)
+    draws.write_dropouts(graph_module.graph, device.type == "cpu")
+    draws.draw_where_they_lie(graph_module.graph)
     add_statistics(graph_module.graph)
     graph_module.recompile()
-    writer = _Writer(program, model, path)
+    writer = _Writer(program, model, path, device)
     document = writer.document(blobs)
     lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
+
+
+def device_of(call: Any, model: torch.nn.Module) -> torch.device:
+    """Where the task lies: on the GPU if anything does."""
+    found = [t.device for t in (*pytree.tree_leaves(call), *model.parameters(), *model.buffers()) if isinstance(t, torch.Tensor)]
+    return next((device for device in found if device.type == "cuda"), torch.device("cpu"))
 
 
 def _refuse_unsized(graph_module: fx.GraphModule, path: Path) -> None:
@@ -197,7 +211,8 @@ def _drop_assertions(graph_module: fx.GraphModule) -> None:
 class _Writer:
     """Writes one exported program as a graph document."""
 
-    def __init__(self, program: ExportedProgram, model: torch.nn.Module, path: Path) -> None:
+    def __init__(self, program: ExportedProgram, model: torch.nn.Module, path: Path, device: torch.device) -> None:
+        self.device = device
         self.program = program
         self.model = model
         self.path = path
@@ -210,6 +225,12 @@ class _Writer:
     def document(self, blobs: Path) -> dict[str, Any]:
         inputs, scalars = self._inputs(blobs)
         nodes = [node for node in self.program.graph.nodes if node.op == "call_function"]
+        for node in nodes:
+            draws.refuse_generators(node, self.path)
+        self.drawing = frozenset(node for node in nodes if draws.draws(node))
+        if self.drawing:
+            self.state = self._add_state()
+            inputs.append({"value": self.state, "kind": draws.INPUT, "name": "generator"})
         written = [entry for node in nodes if (entry := self._node(node)) is not None]
         return {
             "schema": "planish.graph/1",
@@ -245,6 +266,11 @@ class _Writer:
             }
         )
         self.value_of[(node, position)] = len(self.values) - 1
+        return len(self.values) - 1
+
+    def _add_state(self) -> int:
+        """A further state of torch's generator."""
+        self.values.append({"dtype": "u8", "shape": [generators.state(self.device).numel()], "strides": [1], "device": self.device.type})
         return len(self.values) - 1
 
     def _inputs(self, blobs: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -292,6 +318,10 @@ class _Writer:
         else:
             raise unsized(node, self.path)
         self.nodes.append(node)
+        if node in self.drawing:
+            args = [arg for arg in args if arg["name"] != draws.ARGUMENT] + [{"name": draws.ARGUMENT, "value": self.state}]
+            self.state = self._add_state()
+            outs.append(self.state)
         written = {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
         place = source_of(node)
         return written | ({"source": place} if place else {})
@@ -314,6 +344,8 @@ class _Writer:
                 effects.append({"value": self.value_of[(source, None)], "kind": "mutate_input", "target": leaf_of[str(spec.target)]})
             else:
                 raise task_error("not_exportable", self.path, f"has an effect of kind {spec.kind.name}", "make forward free of it")
+        if self.drawing:
+            effects.append({"value": self.state, "kind": draws.OUTPUT})
         return user + effects
 
     def _user_leaves(self) -> dict[str, int]:

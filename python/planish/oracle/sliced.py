@@ -36,6 +36,8 @@ class Slicer:
         self.need = need
         if task.module is not None:
             raise self._impossible("it has no graph")
+        if task.generators:
+            raise self._impossible("it draws random numbers, of which a slice draws others")
         if largest is None or largest[0] < 2:
             raise self._impossible("it has no batch to take a slice of")
         self.batch = int(largest[0])

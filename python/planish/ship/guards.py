@@ -561,7 +561,9 @@ class Attachment:
             if device is None or self._bind(module, device) is None:
                 return _NOT_DEFERRED
         bound = self._bound
-        if bound is None or not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
+        if bound is None or bound.executor.generator is not None:  # the original, run later, would draw other numbers
+            return _NOT_DEFERRED
+        if not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
             return _NOT_DEFERRED
         changes = {e.position: e.read for e in bound.executor.effects}
         names: tuple[list[str], list[str]] = ([], [])
@@ -614,6 +616,14 @@ COMPILE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def eagers_draws(baseline: str) -> dict[str, Any]:
+    """The same for a model that draws random numbers: compiled, it draws eager's. torch.compile's own are others, for the same seed."""
+    from torch._inductor import list_mode_options
+
+    mode = COMPILE_OPTIONS[baseline].get("mode")
+    return {"options": {**(list_mode_options(mode) if mode else {}), "fallback_random": True}}
+
+
 class Compiled:
     """Stands in where no candidate beat torch.compile: the original forward, compiled at an instance's first call. Replayed CUDA
     graphs (max_autotune) write every result to the same memory, so the caller gets copies: a result stays what it was.
@@ -627,7 +637,7 @@ class Compiled:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._forward is None:
-            self._forward = torch.compile(self._original.forward, **COMPILE_OPTIONS[self._baseline])
+            self._forward = torch.compile(self._original.forward, **eagers_draws(self._baseline))
         result = self._forward(module, *args, **kwargs)
         if self._baseline != "max_autotune":
             return result

@@ -385,7 +385,8 @@ Composer task_composer(const ir::Graph& graph, const Device& device, Packings pa
                        std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::GraphOutput& o) {
                          return o.kind == "mutate_buffer" && o.target_name == input.name;
                        });
-    const Role role = input.kind == "user"    ? Role::input
+    const bool given = input.kind == "user" || input.kind == "generator";
+    const Role role = given                   ? Role::input
                       : input.kind == "const" ? Role::constant
                       : state                 ? Role::state
                                               : Role::param;
