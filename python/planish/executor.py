@@ -166,6 +166,8 @@ def read_scalar(arg: dict[str, Any]) -> Any:
         return torch_dtype(value)
     if key == "none":
         return None
+    if key == "numbers":  # of a tensor that the program is for: its integers or truths, on the CPU
+        return torch.tensor(value["ints"], dtype=torch_dtype(value["dtype"])).reshape(value["shape"])
     if key == "enum":
         return getattr(torch, value.removeprefix("torch.")) if value.startswith("torch.") else torch.device(value)
     raise ExecutorError("bad_program", f"unknown argument kind '{key}'")
@@ -876,7 +878,7 @@ def _without_states(program: dict[str, Any]) -> tuple[dict[str, Any], Generator 
     states: list[int] = []
     steps: list[dict[str, Any]] = []
     for step in program["steps"]:
-        state = next((a["buffer"] for a in step["args"] if a.get("name") == "generator" and "buffer" in a), None) if step["kind"] == "aten" else None
+        state = next((a["buffer"] for a in step["args"] if a.get("name") == "generator_state" and "buffer" in a), None) if step["kind"] == "aten" else None
         if state is not None:
             if states and state != states[-1]:
                 raise ExecutorError("bad_program", f"{step['op']} draws from a state of the generator that is no longer there")

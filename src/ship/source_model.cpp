@@ -51,6 +51,9 @@ std::string value(const Json& arg) {
       return name.starts_with("torch.") ? name : "device";
     }
     if (key == "none") return "None";
+    if (key == "numbers")
+      return fmt::format("torch.tensor({}, dtype={}).reshape({})", given["ints"].dump(),
+                         dtype(given["dtype"].get<std::string>()), tuple(given["shape"]));
     std::vector<std::string> parts;
     for (const Json& one : given) {
       if (one.is_null())
@@ -267,7 +270,7 @@ class Writer {
         "        if launch.plain_context() and self._as_captured and self._modes == [m.training for m in "
         "self.modules()]:\n"
         "            leaves, tree = pytree.tree_flatten((args, kwargs))\n"
-        "            if tree == INPUTS and all(type(leaves[i]) is type(v) and leaves[i] == v for i, v in "
+        "            if tree == INPUTS and all(launch.same(leaves[i], v) for i, v in "
         "SCALARS.items()):\n"
         "                tensors = self.tensors(leaves)\n"
         "                if launch.fits(tensors, EXPECTED, TARGET):\n"

@@ -18,7 +18,7 @@ from planish.errors import task_error
 
 #: Composite operators that the graph keeps whole, and that draw where they drop something.
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
-ARGUMENT = "generator"  # of a node that draws: the state before; its last result is the state behind
+ARGUMENT = "generator_state"  # of a node that draws: the state before; its last result is the state behind
 INPUT, OUTPUT = "generator", "mutate_generator"  # kinds of the document's input and output
 
 

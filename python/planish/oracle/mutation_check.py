@@ -49,7 +49,7 @@ def mutation_check(region: Region) -> dict[str, Any]:
         for regime in _OTHER_REGIMES:
             if found["degenerate"]:
                 _look_elsewhere(region, data, regime, found)
-        found["notes"][:0] = _about_module(region)
+        found["notes"][:0] = [*_about_module(region), *_about_numbers(region)]
         return found
     finally:
         data.free()
@@ -67,6 +67,14 @@ def _about_module(region: Region) -> list[dict[str, Any]]:
         text = "get_inputs() draws sizes: all data sets have the sizes and integers of one call, and a solution may know them"
         notes.append({"kind": "one_structure", "about": "", "text": text})
     return notes
+
+
+def _about_numbers(region: Region) -> list[dict[str, Any]]:
+    """Of a task that was captured for numbers of its call."""
+    if not any("numbers" in scalar["arg"] for scalar in region.task.graph["scalars"]):
+        return []
+    text = "it was captured for integers of its call, which all data sets have: a program or a solution may know them, and others run the original"
+    return [{"kind": "these_numbers", "about": "", "text": text}]
 
 
 def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str, Any]) -> None:

@@ -135,13 +135,13 @@ class Task:
         """Python that looks at values in a loop is followed for hours: it has CAPTURE_PATIENCE."""
         try:
             with time_limit(None if self.loaded.live else CAPTURE_PATIENCE):
-                return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+                return capture(self.model, args, kwargs, Path(self.blobs), self.path, self.loaded.numbers)
         except TimeIsOverError:
             pass
         if module_runs.looks_at_values(lambda: self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), {})):
             message = f"was not captured within {CAPTURE_PATIENCE:g} s: its Python looks at values of tensors, one after the other"
             raise task_error("not_exportable", self.path, message, "work on whole tensors, with masks in place of sizes")
-        return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+        return capture(self.model, args, kwargs, Path(self.blobs), self.path, self.loaded.numbers)
 
     def _refuse_random_module(self, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
         """With torch's generator in one state the module must give the same; where it draws, to the bit."""

@@ -141,7 +141,7 @@ class ModuleHandle(Handle):
         if graph is None:
             args, kwargs = task.make_inputs(seed, device)
             with owned_folder("planish-blobs-") as blobs:
-                graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
+                graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path, task.numbers).graph
         self.graph = graph
         self.tree = holders.loads(graph["input_tree"])
         self.result_tree = holders.loads(graph["output_tree"])
