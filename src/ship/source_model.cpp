@@ -287,8 +287,8 @@ class Writer {
   const Json &program_, &manifest_;
   const backend::Backend& target_;
   const Json& buffers_;
-  bool launched_ = false;  ///< a launch was printed before: the one at hand is not the call's first
-  std::set<int> native_;   ///< buffers that kernels, copies and sets touch
+  bool launched_ = false;     ///< a launch was printed before: the one at hand is not the call's first
+  std::set<int> native_;      ///< buffers that kernels, copies and sets touch
   std::set<int> generators_;  ///< buffers that stand for the state of torch's generator
   std::vector<std::string> names_;
   std::string kernels_, sources_, expected_, constants_, body_;

@@ -162,7 +162,8 @@ def _convert(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def capture(
     model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task"), numbers: Sequence[int] = ()
 ) -> Captured:
-    """Captures `model` on these inputs, and where Python reads them for the numbers that these leaves hold. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
+    """Captures `model` on these inputs, and where Python reads them for the numbers that these leaves hold.
+    Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
     with taken_apart(path, "an argument"), holders.registered(args, kwargs):
         return _captured(model, args, kwargs, blobs, path, Numbers(numbers, (args, kwargs), path) if numbers else None)

@@ -129,7 +129,7 @@ def test_another_generator_is_declined(model: nn.Module, more: tuple[Any, ...], 
 
 def test_a_generator_that_is_not_given_is_torchs(tmp_path: Path) -> None:
     captured = capture(TakesGenerator(), (torch.randn(4),), {}, tmp_path)
-    assert [n["op"] for n in captured.graph["nodes"]][0] == "aten.randn.generator"
+    assert captured.graph["nodes"][0]["op"] == "aten.randn.generator"
     assert captured.graph["outputs"][-1]["kind"] == draws.OUTPUT
 
 

@@ -67,7 +67,8 @@ def test_gradients_are_the_originals_whose_draws_are_not_made_again(tmp_path: Pa
 
 def test_a_shipped_model_whose_gradients_could_be_deferred_does_not_defer_draws(tmp_path: Path) -> None:
     source = (
-        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.w = nn.Parameter(torch.ones(64))\n"
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.w = nn.Parameter(torch.ones(64))\n"
         "    def forward(self, x):\n        return nn.functional.dropout(x * self.w, 0.5, True)\ndef get_inputs():\n    return [torch.ones(32, 64)]\n"
     )
     folder = ship(tmp_path, source, defer_gradients=True)
