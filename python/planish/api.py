@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from planish import session
 from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
+from planish.capture.numbers import leaves_of
 from planish.capture.opaque import KINDS
 from planish.counts import Status, status
 from planish.errors import PlanishError
@@ -56,6 +57,7 @@ class Settings(TypedDict, total=False):
     progress: bool  #: on sys.stderr
     options: Sequence[str]  #: further options of the command
     pieces: bool  #: what cannot be captured whole is optimised in pieces
+    specialize: bool | Sequence[str]  #: arguments whose integers the program may be made for
 
 
 @overload
@@ -85,6 +87,7 @@ def optimize(
     progress: bool = True,
     options: Sequence[str] = (),
     pieces: bool = True,
+    specialize: bool | Sequence[str] = False,
 ) -> Any:
     """Searches for a faster form of a module or function at these example inputs, in processes of its own, and returns it with its proof.
 
@@ -104,6 +107,9 @@ def optimize(
     What cannot be captured whole (a branch on values, an operator of your own) is optimised in `pieces`: the graphs between the lines that only Python
     can run, judged by themselves and the whole call once more; `budget` and `max_time` are for all of them. `pieces=False` raises instead.
 
+    `specialize` names arguments (True: all) of integers or truths on the CPU whose values the program may be made for, where the module's Python reads
+    them (`int(lengths[b])`, `offsets.tolist()`). They are compared at each call; one with others runs the module's own code.
+
     Progress is shown on sys.stderr. Raises PlanishError with the command's own error: `kind`, `message`, `hint`.
     """
     if fallback not in FALLBACKS:
@@ -117,7 +123,7 @@ def optimize(
     def search(thing: Any, inputs: Any) -> Optimized[Any]:
         start = time.monotonic()
         try:
-            return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress)
+            return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress, specialize)
         except PlanishError as error:
             if not pieces or error.kind not in KINDS:
                 raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
@@ -155,7 +161,7 @@ def optimize(
 
 def _search(
     thing: nn.Module | Function[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], target: str, arguments: list[str],
-    fallback: str, out: str | Path | None, name: str | None, progress: bool,
+    fallback: str, out: str | Path | None, name: str | None, progress: bool, specialize: bool | Sequence[str],
 ) -> Optimized[Any]:  # fmt: skip
     module: nn.Module = thing.module if isinstance(thing, Function) else thing
     called = _name_of(thing, name)
@@ -165,13 +171,14 @@ def _search(
         raise PlanishError("not_exportable", f"{called}: {unknown}", "a program only runs where all that forward reads is known to be as it was")
     if problem := example_problem(called, module, *call):
         raise problem
+    numbers = leaves_of(module.forward, *call, specialize, called) if specialize else []
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
         folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(called)
         task = folder / "task" if out is not None else Path(scratch) / _plain(called)  # progress calls it by its last part
         made_here = not folder.exists()
         try:
-            timed = write_live(task, called, module, *call, exported=exported)
+            timed = write_live(task, called, module, *call, exported=exported, numbers=numbers)
             command = ["optimize", str(task), "--target", _device_of(module, call) if target == "auto" else target, "--out", str(folder), *arguments]
             try:
                 result = session.run(command, progress)
@@ -179,7 +186,7 @@ def _search(
                 if error.kind not in _NOT_READ or timed == "exported":
                     raise
                 shutil.rmtree(task)
-                timed = write_live(task, called, module, *call, exported=True)
+                timed = write_live(task, called, module, *call, exported=True, numbers=numbers)
                 result = session.run(command, progress)
             improved = gained(result)
             if improved:

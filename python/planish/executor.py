@@ -166,6 +166,8 @@ def read_scalar(arg: dict[str, Any]) -> Any:
         return torch_dtype(value)
     if key == "none":
         return None
+    if key == "numbers":  # of a tensor that the program is for: its integers or truths, on the CPU
+        return torch.tensor(value["ints"], dtype=torch_dtype(value["dtype"])).reshape(value["shape"])
     if key == "enum":
         return getattr(torch, value.removeprefix("torch.")) if value.startswith("torch.") else torch.device(value)
     raise ExecutorError("bad_program", f"unknown argument kind '{key}'")
@@ -325,6 +327,7 @@ class Executor:
             self.device = torch.device("cuda", torch.cuda.current_device())
         if program.get("schema") != "planish.program/1":
             raise ExecutorError("bad_program", f"not a planish.program/1 document: schema {program.get('schema')!r}")
+        program, self.generator = _without_states(program)
         self._buffers: list[dict[str, Any]] = program["buffers"]
         self._shapes = [tuple(b["shape"]) for b in self._buffers]
         self._strides = [tuple(b["strides"]) for b in self._buffers]
@@ -859,6 +862,38 @@ class Executor:
         finally:
             idle.append(call)
         return env
+
+
+@dataclass(frozen=True)
+class Generator:
+    """Of a program that draws: the buffers that stand for the state of torch's generator, before the first draw and (-1: nobody asks) behind the last.
+    Neither is bound, or has memory: operators draw from the generator itself."""
+
+    before: int
+    behind: int
+
+
+def _without_states(program: dict[str, Any]) -> tuple[dict[str, Any], Generator | None]:
+    """A program as it runs: its steps draw from torch's generator one after the other, as they stand, so that no state is passed on."""
+    states: list[int] = []
+    steps: list[dict[str, Any]] = []
+    for step in program["steps"]:
+        state = next((a["buffer"] for a in step["args"] if a.get("name") == "generator_state" and "buffer" in a), None) if step["kind"] == "aten" else None
+        if state is not None:
+            if states and state != states[-1]:
+                raise ExecutorError("bad_program", f"{step['op']} draws from a state of the generator that is no longer there")
+            behind = step["outs"][-1]
+            states += [state] * (not states) + [-1 if behind is None else behind]
+            step = step | {"args": [a for a in step["args"] if a.get("buffer") != state], "outs": step["outs"][:-1]}
+        steps.append(step)
+    known = {i for i, b in enumerate(program["buffers"]) if b.get("source", {}).get("kind") == "generator"} | set(states) - {-1}
+    if not known:
+        return program, None
+    outputs = [o for o in program["outputs"] if o.get("buffer", -1) in known]
+    buffers = [{k: v for k, v in b.items() if k != "source"} | {"role": "temp"} if i in known else b for i, b in enumerate(program["buffers"])]
+    rest = [o for o in program["outputs"] if o.get("buffer", -1) not in known]
+    before = states[0] if states else min(known)
+    return program | {"buffers": buffers, "steps": steps, "outputs": rest}, Generator(before, outputs[-1]["buffer"] if outputs else -1)
 
 
 def _copies(step: dict[str, Any], source: int, target: int) -> bool:

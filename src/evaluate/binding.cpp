@@ -49,9 +49,10 @@ int find_input(const ir::Graph& graph, const program::Source& source) {
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const ir::GraphInput& input = graph.inputs[i];
     if (input.kind != source.kind) continue;
-    const bool same = source.kind == "user"    ? input.index == source.index
-                      : source.kind == "const" ? input.blob == source.blob
-                                               : input.name == source.name;
+    const bool same = source.kind == "user"        ? input.index == source.index
+                      : source.kind == "const"     ? input.blob == source.blob
+                      : source.kind == "generator" ? true
+                                                   : input.name == source.name;
     if (same) return static_cast<int>(i);
   }
   return -1;

@@ -60,14 +60,14 @@ std::vector<int> reads(const GraphNode& node);
 
 struct GraphInput {
   int value = -1;
-  std::string kind;  ///< user | param | buffer | const
+  std::string kind;  ///< user | param | buffer | const | generator
   std::string name;
   int index = -1;    ///< user leaf
   std::string blob;  ///< const
 };
 
 struct GraphOutput {
-  std::string kind;  ///< user | mutate_buffer | mutate_input | scalar
+  std::string kind;  ///< user | mutate_buffer | mutate_input | mutate_generator | scalar
   int value = -1;    ///< -1 for scalar
   std::string target_name;
   int target_index = -1;

@@ -63,6 +63,8 @@ Result<GraphInput> parse_input(const Json& json, int values, const std::string& 
     if (input.index < 0) return fail(bad, where + ": a user input needs `index`");
   } else if (input.kind == "param" || input.kind == "buffer") {
     if (input.name.empty()) return fail(bad, fmt::format("{}: a {} needs `name`", where, input.kind));
+  } else if (input.kind == "generator") {
+    if (input.index >= 0 || !input.blob.empty()) return fail(bad, where + ": a generator is no leaf, and no constant");
   } else if (input.kind == "const") {
     if (input.blob.size() != 64) return fail(bad, where + ": a const needs `blob`, a SHA-256");
   } else {
@@ -98,7 +100,7 @@ Result<GraphOutput> parse_output(const Json& json, int values, const std::string
   } else if (output.kind == "mutate_input") {
     if (target == nullptr || !target->is_number_integer()) return fail(bad, where + ": `target` must be a leaf index");
     output.target_index = target->get<int>();
-  } else if (output.kind != "user") {
+  } else if (output.kind != "user" && output.kind != "mutate_generator") {
     return fail(bad, fmt::format("{}: unknown kind `{}`", where, output.kind));
   }
   return output;

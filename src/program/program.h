@@ -17,7 +17,7 @@ namespace planish::program {
 enum class Role : std::uint8_t { input, param, constant, state, temp, output };
 
 struct Source {
-  std::string kind;  ///< user | param | buffer | const; empty for temps and outputs
+  std::string kind;  ///< user | param | buffer | const | generator; empty for temps and outputs
   int index = -1;
   std::string name;
   std::string blob;
@@ -72,7 +72,7 @@ struct Set {
 using Step = std::variant<Launch, Aten, Copy, Set>;
 
 struct Output {
-  std::string kind;  ///< user | mutate_buffer | mutate_input | scalar
+  std::string kind;  ///< user | mutate_buffer | mutate_input | mutate_generator | scalar
   int buffer = -1;
   std::string target_name;
   int target_index = -1;

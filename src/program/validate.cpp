@@ -44,7 +44,8 @@ Status check_buffer(const Buffer& buffer, const std::string& where) {
   bool ok = false;
   switch (buffer.role) {
     case Role::input:
-      ok = source.kind == "user" && source.index >= 0 && source.name.empty() && source.blob.empty();
+      ok = source.name.empty() && source.blob.empty() &&
+           (source.kind == "generator" ? source.index < 0 : source.kind == "user" && source.index >= 0);
       break;
     case Role::param:
       ok = (source.kind == "param" || source.kind == "buffer") && named;
@@ -222,7 +223,8 @@ Status check_outputs(const Program& program, const Definitions& definitions) {
       if (output.scalar_json.empty()) return refuse(where + ": a scalar needs `arg`");
       continue;
     }
-    const bool mutation = output.kind == "mutate_buffer" || output.kind == "mutate_input";
+    const bool mutation =
+        output.kind == "mutate_buffer" || output.kind == "mutate_input" || output.kind == "mutate_generator";
     if (!mutation && output.kind != "user") return refuse(fmt::format("{}: unknown kind `{}`", where, output.kind));
     if (output.kind == "mutate_buffer" && output.target_name.empty()) return refuse(where + ": no target");
     if (output.kind == "mutate_input" && output.target_index < 0) return refuse(where + ": no target");

@@ -51,6 +51,9 @@ std::string value(const Json& arg) {
       return name.starts_with("torch.") ? name : "device";
     }
     if (key == "none") return "None";
+    if (key == "numbers")
+      return fmt::format("torch.tensor({}, dtype={}).reshape({})", given["ints"].dump(),
+                         dtype(given["dtype"].get<std::string>()), tuple(given["shape"]));
     std::vector<std::string> parts;
     for (const Json& one : given) {
       if (one.is_null())
@@ -113,6 +116,10 @@ class Writer {
       const std::string role = buffers_[b]["role"];
       if (role == "temp" || role == "output") continue;
       const Json& source = buffers_[b]["source"];
+      if (role == "input" && source["kind"] == "generator") {
+        generators_.insert(static_cast<int>(b));
+        continue;
+      }
       if (role == "const") {
         constants_ += fmt::format("        b{} = launch.constant({}, {}, {}, device)  # {}\n", b,
                                   python_string(source["blob"].get<std::string>()),
@@ -164,8 +171,19 @@ class Writer {
 
   void aten(const Json& step) {
     std::vector<std::string> args, outs;
-    for (const Json& arg : step["args"]) args.push_back(arg["name"].get<std::string>() + "=" + value(arg));
+    bool draws = false;  // from torch's own generator, whose state no code passes on
+    for (const Json& arg : step["args"]) {
+      if (arg.contains("buffer") && generators_.contains(arg["buffer"].get<int>())) {
+        draws = true;
+      } else {
+        args.push_back(arg["name"].get<std::string>() + "=" + value(arg));
+      }
+    }
     for (const Json& out : step["outs"]) outs.push_back(out.is_null() ? "_" : fmt::format("b{}", out.get<int>()));
+    if (draws) {
+      if (!step["outs"].back().is_null()) generators_.insert(step["outs"].back().get<int>());
+      outs.pop_back();
+    }
     line(fmt::format("{} = torch.ops.{}({})", joined(outs), step["op"].get<std::string>(), joined(args)));
     for (const Json& out : step["outs"]) {
       if (!out.is_null() && native_.contains(out.get<int>())) {
@@ -217,7 +235,7 @@ class Writer {
       } else if (out["kind"] == "mutate_buffer") {
         line(fmt::format("self.get_buffer({}).copy_(b{})", python_string(out["target"].get<std::string>()),
                          out["buffer"].get<int>()));
-      } else {
+      } else if (out["kind"] == "mutate_input") {
         line(fmt::format("leaves[{}].copy_(b{})", out["target"].get<int>(), out["buffer"].get<int>()));
       }
     }
@@ -252,7 +270,7 @@ class Writer {
         "        if launch.plain_context() and self._as_captured and self._modes == [m.training for m in "
         "self.modules()]:\n"
         "            leaves, tree = pytree.tree_flatten((args, kwargs))\n"
-        "            if tree == INPUTS and all(type(leaves[i]) is type(v) and leaves[i] == v for i, v in "
+        "            if tree == INPUTS and all(launch.same(leaves[i], v) for i, v in "
         "SCALARS.items()):\n"
         "                tensors = self.tensors(leaves)\n"
         "                if launch.fits(tensors, EXPECTED, TARGET):\n"
@@ -269,8 +287,9 @@ class Writer {
   const Json &program_, &manifest_;
   const backend::Backend& target_;
   const Json& buffers_;
-  bool launched_ = false;  ///< a launch was printed before: the one at hand is not the call's first
-  std::set<int> native_;   ///< buffers that kernels, copies and sets touch
+  bool launched_ = false;     ///< a launch was printed before: the one at hand is not the call's first
+  std::set<int> native_;      ///< buffers that kernels, copies and sets touch
+  std::set<int> generators_;  ///< buffers that stand for the state of torch's generator
   std::vector<std::string> names_;
   std::string kernels_, sources_, expected_, constants_, body_;
 };

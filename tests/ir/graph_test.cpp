@@ -45,6 +45,21 @@ TEST_CASE("a graph document becomes plain data") {
   CHECK(graph->outputs[2].target_name == "b");
 }
 
+TEST_CASE("the state of a generator is an input and a result") {
+  const std::string given = "{\"value\": 1, \"kind\": \"generator\", \"name\": \"generator\"}";
+  const std::string behind = "{\"value\": 3, \"kind\": \"mutate_generator\"}";
+  std::string text = with("{\"value\": 3, \"kind\": \"user\"}", behind);
+  const std::string parameter = "{\"value\": 1, \"kind\": \"param\", \"name\": \"w\"}";
+  text.replace(text.find(parameter), parameter.size(), given);
+  const auto graph = parse_graph(text);
+  REQUIRE_MESSAGE(graph.has_value(), graph.error().message);
+  CHECK(graph->inputs[0].kind == "generator");
+  CHECK(graph->outputs[0].kind == "mutate_generator");
+  std::string leaf = text;
+  leaf.insert(leaf.find("\"kind\": \"generator\""), "\"index\": 0, ");
+  rejected(leaf, "bad_graph", "a generator is no leaf");
+}
+
 TEST_CASE("bad graphs are named for what is wrong") {
   rejected("[]", "bad_graph", "graph");
   rejected(with("graph/1", "graph/2"), "bad_graph", "schema");

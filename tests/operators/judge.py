@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from planish import generators
 from planish.capture import LoadedTask
 from planish.errors import PlanishError
 from planish.executor import Executor
@@ -108,14 +109,20 @@ def _run(program: dict[str, Any], task: Task, data: Any, blobs: Path) -> dict[in
     executor = Executor(program, [], blobs, None, CPU, effects=[])
     by_source = {_source(item): slot.view.clone() for item, slot in zip(task.graph["inputs"], data.inputs, strict=True)}
     tensors = [by_source[(b.kind, b.index if b.kind == "user" else b.name)] for b in executor.bindings]
+    state = by_source.get(("generator", "generator"))
+    if state is not None:
+        generators.restore(state, CPU)
     with torch.no_grad():
         results = iter(executor.run(tensors))
+    left = generators.state(CPU)
     found: dict[int, torch.Tensor] = {}
     for position, out in enumerate(task.graph["outputs"]):
         if out["kind"] == "mutate_input":
             found[position] = by_source[("user", out["target"])]
         elif out["kind"] == "mutate_buffer":
             found[position] = by_source[("buffer", out["target"])]
+        elif out["kind"] == "mutate_generator":
+            found[position] = left
         else:
             found[position] = next(results)
     return found

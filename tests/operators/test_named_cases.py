@@ -57,8 +57,9 @@ def branches(x: torch.Tensor) -> torch.Tensor:
     return x.cos()
 
 
-def draws(x: torch.Tensor) -> torch.Tensor:
-    return torch.multinomial(x.softmax(-1), 1)
+def draws_for_nothing(x: torch.Tensor) -> torch.Tensor:
+    torch.multinomial(x.softmax(-1), 1)
+    return x * 2
 
 
 def attends(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
@@ -89,7 +90,7 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
     (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
     (lambda x: x.to(torch.float8_e4m3fn), (X,), Refused("unsupported_op", "float8_e4m3fn", "", "cast inside")),
-    (draws, (X,), Refused("random_ops", "uses multinomial ", "return torch.multinomial(x.softmax(-1), 1)", "pass random tensors")),
+    (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers ", "nothing uses", "leave the draw out")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),

@@ -121,6 +121,18 @@ TEST_CASE("a launch says that it is programmatic where it is, and only there") {
   rejected(with(old, old + ", \"programmatic\": true, \"cooperative\": true"), "cooperative");
 }
 
+TEST_CASE("a program may draw from a generator, whose state it is given and leaves") {
+  std::string text = with(R"("source": {"kind": "user", "index": 0})", R"("source": {"kind": "generator"})");
+  const std::string user = R"({"buffer": 3, "kind": "user"})";
+  text.replace(text.find(user), user.size(), R"({"buffer": 3, "kind": "mutate_generator"})");
+  const auto program = parse(text);
+  REQUIRE_MESSAGE(program.has_value(), program.error().message);
+  CHECK(parse(to_json(*program)).has_value());
+  CHECK(program->buffers[0].source.kind == "generator");
+  rejected(with(R"({"kind": "user", "index": 0})", R"({"kind": "generator", "index": 0})"), "`source` does not fit");
+  rejected(with(R"({"kind": "param", "name": "w"})", R"({"kind": "generator", "name": "w"})"), "`source` does not fit");
+}
+
 TEST_CASE("bad programs are named for what is wrong") {
   rejected("{", "program");
   rejected(with("planish.program/1", "planish.program/9"), "schema");

@@ -21,6 +21,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from planish import generators
 from planish.baseline.early import Gate, device_behind
 from planish.baseline.freshness import keeps_results
 from planish.baseline.in_place import InPlace
@@ -32,7 +33,7 @@ from planish.oracle.agreement import in_double as _throughout
 from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
-from planish.ship.guards import COMPILE_OPTIONS
+from planish.ship.guards import COMPILE_OPTIONS, eagers_draws
 from planish.time_limit import TimeIsOverError, time_limit
 
 KINDS = ("eager", *COMPILE_OPTIONS, "shipped")
@@ -54,6 +55,7 @@ _LATENCY_BELOW = 2.0  # ms; what the host adds to longer calls is lost in them
 _KEPT = 10  # results that a caller keeps, where calls are timed so
 _KEPT_ROUNDS = 4
 _KEPT_FROM = 1 << 20  # bytes of results; smaller ones come from memory that the allocator has at hand either way
+_SEED = 20_011  # of the random numbers of the first set
 _WARM_UP = 3  # CUDA graph modes record at the second call and replay from the third
 
 
@@ -111,6 +113,7 @@ class Table:
         self.entries: dict[str, Entry] = {}
         self._result_bytes = 0
         self._in_place = InPlace()
+        self._draws: bool | None = None  # whether the model draws from torch's generator; None: not known yet
         first = self.task.make_inputs(1, device)
         room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
         self.set_count = max(1, min(_SETS, room))
@@ -197,7 +200,9 @@ class Table:
         return module
 
     def _ready(self, k: int) -> None:
-        """Before call `k`, outside of what is timed: inputs that calls change get their contents back."""
+        """Before call `k`, outside of what is timed: inputs that calls change get their contents back, and torch's generator the seed of the set."""
+        if self._draws:
+            torch.manual_seed(_SEED + k % len(self._sets))
         self._in_place.restore(k % len(self._sets), self._sets[k % len(self._sets)])
 
     def _call(self, entry: Entry, k: int) -> Any:
@@ -245,11 +250,23 @@ class Table:
         self.clean()
         return {"compile_seconds": spent - (gate.seconds if gate is not None else 0.0)}
 
+    def _find_draws(self) -> bool:
+        """Whether a call of the model moves torch's generator: looked at once, before a mode is compiled."""
+        if self._draws is None:
+            before, twin = generators.state(self.device), self._twin()
+            with torch.no_grad():
+                args, kwargs = self._sets[0]
+                self._in_place.watched(self._sets[0], lambda: twin(*args, **kwargs), lambda: self.task.make_inputs(1, self.device))
+            moved = not torch.equal(generators.state(self.device), before)
+            self._draws = moved or self._draws is True
+        return self._draws
+
     def _made(self, name: str, kind: str, path: Path | None) -> tuple[Entry, float]:
         """A warm row, and the seconds that its first calls took beyond a warm one."""
+        draws = self._find_draws()
         module = self._shipped(path) if path is not None and kind == "shipped" else self._twin()
         if kind in COMPILE_OPTIONS:
-            module = torch.compile(module, **COMPILE_OPTIONS[kind])  # type: ignore[assignment]
+            module = torch.compile(module, **(eagers_draws(kind) if draws else COMPILE_OPTIONS[kind]))  # type: ignore[assignment]
         entry = Entry(name, kind, module, watch=ProgramWatch(module) if kind == "shipped" else None)
         with torch.no_grad():
             start = time.perf_counter()
@@ -442,6 +459,8 @@ class Table:
         if exact[0] is None:
             return ""
         problem = _first(further_than_eager, actual, expected, exact[0])
+        if problem and self._draws:
+            return f"{problem}: for the same seed it draws other random numbers than eager"
         return "" if problem.endswith(_NOT_TOLD) else problem
 
     def _check(self, entry: Entry) -> None:
@@ -531,9 +550,16 @@ class Table:
         self._ready(index)
         args, kwargs = wide = pytree.tree_map(_wide, self.sets[index])
         default = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)  # what forward creates
+        throughout = throughout or bool(self._draws)  # random numbers are the task's own, drawn in its types
+        if not throughout:
+            torch.set_default_dtype(torch.float64)  # what forward creates
         try:
-            result = _throughout(self._separate(), args, kwargs) if throughout else self._separate().double()(*args, **kwargs)
+            if throughout:
+                model = self._separate()
+                self._ready(index)
+                result = _throughout(model, args, kwargs)
+            else:
+                result = self._separate().double()(*args, **kwargs)
             found = self._in_place.outcome(wide, result)
         except Exception as error:
             if is_device_failure(error):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from planish.capture import arguments
+from planish.capture import arguments, draws
 
 DEVICES = ("cuda",)
 HALVES = ("bf16", "f16")
@@ -98,7 +98,9 @@ def _group(document: dict[str, Any], nodes: list[fx.Node]) -> _Groups:
         op = entry["op"].rsplit(".", 1)[0]
         read = arguments.values_read(entry)
         images = [v for v in [*read, *(out for out in entry["outs"] if out is not None)] if groups.is_image(v)]
-        if op in CONVOLUTIONS:
+        if any(arg["name"] == draws.ARGUMENT and "value" in arg for arg in entry["args"]):
+            groups.pinned.update(images)  # which number an element gets goes by where it lies
+        elif op in CONVOLUTIONS:
             named = {arg["name"]: arg.get("value") for arg in entry["args"]}
             image, weight = named["input"], named["weight"]
             groups.pinned.add(weight)

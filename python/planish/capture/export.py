@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from planish.capture import arguments, losses
+from planish import generators
+from planish.capture import arguments, draws, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
 from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
+from planish.capture.numbers import Numbers, document
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import first_line, no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
@@ -78,17 +80,21 @@ class Captured:
                     found.append(params[item["name"]].detach())
                 case "buffer":
                     found.append(buffers[item["name"]])
+                case draws.INPUT:
+                    found.append(generators.state(device_of((args, kwargs), model)))
                 case _:
                     found.append(self.constants[item["name"]])
         return found
 
 
-def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
-    """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
+def export_program(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, known: Numbers | None = None
+) -> ExportedProgram:
+    """torch.export with its many failures named. `known`: numbers of the call that it is captured for. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        own_lines_kept(), refusals(path), _answering(model), taken_apart(path, "an argument or a result"),
+        own_lines_kept(), refusals(path), _answering(model, known), taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
@@ -97,14 +103,15 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 
 
 @contextmanager
-def _answering(model: torch.nn.Module) -> Iterator[None]:
+def _answering(model: torch.nn.Module, known: Numbers | None) -> Iterator[None]:
     """While this holds, calls of the model return what they do to the objects that they are given as well (watch.Watch)."""
     own = vars(model).get("forward")
     forward = model.forward
 
     @functools.wraps(forward)
     def answer(*args: Any, **kwargs: Any) -> Any:
-        found = answer_of(forward, args, kwargs)
+        with known.following(args, kwargs) if known is not None else nullcontext():
+            found = answer_of(forward, args, kwargs)
         holders.register(found)
         return found
 
@@ -126,6 +133,8 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.prims.copy_strided.default] = _copy_strided
     table[torch.ops.prims.convert_element_type.default] = _convert
+    for op in [op for op in table if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())]:
+        table.pop(op)  # another operator draws other numbers
     return program.run_decompositions(table)
 
 
@@ -150,15 +159,20 @@ def _convert(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.ops.aten._to_copy.default(a, dtype=dtype)
 
 
-def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:
-    """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
+def capture(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task"), numbers: Sequence[int] = ()
+) -> Captured:
+    """Captures `model` on these inputs, and where Python reads them for the numbers that these leaves hold.
+    Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
     with taken_apart(path, "an argument"), holders.registered(args, kwargs):
-        return _captured(model, args, kwargs, blobs, path)
+        return _captured(model, args, kwargs, blobs, path, Numbers(numbers, (args, kwargs), path) if numbers else None)
 
 
-def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path) -> Captured:
-    exported = export_program(model, args, kwargs, path)
+def _captured(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path, known: Numbers | None
+) -> Captured:
+    exported = export_program(model, args, kwargs, path, known)
     with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
@@ -167,13 +181,22 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
     _drop_assertions(graph_module)
+    device = device_of((args, kwargs), model)
+    draws.write_dropouts(graph_module.graph, device.type == "cpu")
+    draws.draw_where_they_lie(graph_module.graph)
     add_statistics(graph_module.graph)
     graph_module.recompile()
-    writer = _Writer(program, model, path)
+    writer = _Writer(program, model, path, device, {leaf: known.values[leaf] for leaf in sorted(known.read)} if known is not None else {})
     document = writer.document(blobs)
     lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
+
+
+def device_of(call: Any, model: torch.nn.Module) -> torch.device:
+    """Where the task lies: on the GPU if anything does."""
+    found = [t.device for t in (*pytree.tree_leaves(call), *model.parameters(), *model.buffers()) if isinstance(t, torch.Tensor)]
+    return next((device for device in found if device.type == "cuda"), torch.device("cpu"))
 
 
 def _refuse_unsized(graph_module: fx.GraphModule, path: Path) -> None:
@@ -197,7 +220,10 @@ def _drop_assertions(graph_module: fx.GraphModule) -> None:
 class _Writer:
     """Writes one exported program as a graph document."""
 
-    def __init__(self, program: ExportedProgram, model: torch.nn.Module, path: Path) -> None:
+    def __init__(self, program: ExportedProgram, model: torch.nn.Module, path: Path, device: torch.device, numbers: dict[int, torch.Tensor]) -> None:
+        """`numbers`: what leaves hold that the graph was made for."""
+        self.numbers = numbers
+        self.device = device
         self.program = program
         self.model = model
         self.path = path
@@ -210,6 +236,12 @@ class _Writer:
     def document(self, blobs: Path) -> dict[str, Any]:
         inputs, scalars = self._inputs(blobs)
         nodes = [node for node in self.program.graph.nodes if node.op == "call_function"]
+        for node in nodes:
+            draws.refuse_generators(node, self.path)
+        self.drawing = frozenset(node for node in nodes if draws.draws(node))
+        if self.drawing:
+            self.state = self._add_state()
+            inputs.append({"value": self.state, "kind": draws.INPUT, "name": "generator"})
         written = [entry for node in nodes if (entry := self._node(node)) is not None]
         return {
             "schema": "planish.graph/1",
@@ -247,6 +279,11 @@ class _Writer:
         self.value_of[(node, position)] = len(self.values) - 1
         return len(self.values) - 1
 
+    def _add_state(self) -> int:
+        """A further state of torch's generator."""
+        self.values.append({"dtype": "u8", "shape": [generators.state(self.device).numel()], "strides": [1], "device": self.device.type})
+        return len(self.values) - 1
+
     def _inputs(self, blobs: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         by_name = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
         written: list[dict[str, Any]] = []
@@ -259,20 +296,31 @@ class _Writer:
                 if isinstance(spec.arg, ConstantArgument):
                     scalars.append({"index": index, "arg": arguments.encode_plain(spec.arg.value, self.path)})
                     continue
+                if index in self.numbers:
+                    scalars.append({"index": index, "arg": document(self.numbers[index])})
+                    if node.users:
+                        written.append(self._constant(node, f"numbers of {spec.arg.name}", self.numbers[index], blobs))
+                    continue
                 written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": "user", "index": index, "name": spec.arg.name})
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
                 kind = "param" if spec.kind == InputKind.PARAMETER else "buffer"
                 written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": kind, "name": spec.target})
             elif spec.kind == InputKind.CONSTANT_TENSOR:
-                tensor = self.program.constants[str(spec.target)].detach()
-                self.constants[str(spec.target)] = tensor
-                blob = arguments.store_blob(tensor, blobs)
-                written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": "const", "name": spec.target, "blob": blob})
+                written.append(self._constant(node, str(spec.target), self.program.constants[str(spec.target)].detach(), blobs))
+                continue
+            elif "Generator" in str(getattr(spec.arg, "class_fqn", "")):
+                raise draws.own_generator("draws from a torch.Generator of its own", self.path)
             else:
                 raise task_error("not_exportable", self.path, f"uses an input of kind {spec.kind.name}", "pass tensors instead")
             refuse_dtype(node.meta["val"].dtype, f"the {spec.kind.name.lower().replace('user_', '')} '{spec.target or spec.arg.name}' is", self.path)
             self.placeholders.append(node)
         return written, scalars
+
+    def _constant(self, node: fx.Node, name: str, tensor: torch.Tensor, blobs: Path) -> dict[str, Any]:
+        self.constants[name] = tensor
+        refuse_dtype(node.meta["val"].dtype, f"the constant '{name}' is", self.path)
+        self.placeholders.append(node)
+        return {"value": self._add_value(node, None, node.meta["val"]), "kind": "const", "name": name, "blob": arguments.store_blob(tensor, blobs)}
 
     def _node(self, node: fx.Node) -> dict[str, Any] | None:
         if str(node.target) == "<built-in function getitem>":
@@ -292,6 +340,10 @@ class _Writer:
         else:
             raise unsized(node, self.path)
         self.nodes.append(node)
+        if node in self.drawing:
+            args.append({"name": draws.ARGUMENT, "value": self.state})
+            self.state = self._add_state()
+            outs.append(self.state)
         written = {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
         place = source_of(node)
         return written | ({"source": place} if place else {})
@@ -311,9 +363,14 @@ class _Writer:
             elif spec.kind == OutputKind.BUFFER_MUTATION:
                 effects.append({"value": self.value_of[(source, None)], "kind": "mutate_buffer", "target": spec.target})
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                if leaf_of[str(spec.target)] in self.numbers:
+                    message = f"changes '{spec.target}', whose numbers it is captured for"
+                    raise task_error("not_exportable", self.path, message, "work on a copy of it, or leave it out of specialize")
                 effects.append({"value": self.value_of[(source, None)], "kind": "mutate_input", "target": leaf_of[str(spec.target)]})
             else:
                 raise task_error("not_exportable", self.path, f"has an effect of kind {spec.kind.name}", "make forward free of it")
+        if self.drawing:
+            effects.append({"value": self.state, "kind": draws.OUTPUT})
         return user + effects
 
     def _user_leaves(self) -> dict[str, int]:

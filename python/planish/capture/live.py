@@ -14,6 +14,7 @@ import copy
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
 from planish.capture.refusals import first_line
-from planish.capture.task import Inputs, LoadedTask, check_forward, taken_apart
+from planish.capture.task import Inputs, LoadedTask, check_forward, taken_apart, with_numbers
 from planish.errors import task_error
 from planish.ship import holders, reach
 from planish.ship.guards import configuration, name_types
@@ -33,18 +34,24 @@ INPUTS = "inputs.pt"
 MANIFEST = "task.json"
 
 
-def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool = False) -> str:
+def write_live(
+    folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool = False, numbers: Sequence[int] = ()
+) -> str:
     """Writes the task into `folder` (created) and returns its form: `module`, or `exported` where that was asked for or nothing else is
-    possible. Raises PlanishError (not_exportable, inputs_failed)."""
+    possible. `numbers`: leaves of the call whose integers it may be captured for. Raises PlanishError (not_exportable, inputs_failed)."""
     folder.mkdir(parents=True, exist_ok=True)
     with taken_apart(Path(name), "an argument"), holders.registered(args, kwargs):
-        return _write(folder, name, module, args, kwargs, exported)
+        return _write(folder, name, module, args, kwargs, exported, numbers)
 
 
-def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool) -> str:
+def _write(
+    folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool, numbers: Sequence[int]
+) -> str:
     if not by_value.save(pytree.tree_map(lambda x: placed(x, "cpu"), (args, kwargs)), folder / INPUTS):
         raise task_error("inputs_failed", name, "the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
     about: dict[str, Any] = {"name": name, "training": module.training, "modules": configuration(module)}
+    if numbers:
+        about["numbers"] = list(numbers)
     with torch.no_grad():
         own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE)
     if own:
@@ -52,6 +59,9 @@ def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ..
     else:
         from planish.capture.export import export_program
 
+        if numbers:  # what an exported program was made for is nowhere in it
+            raise task_error("not_exportable", name, "cannot be pickled, and only a module that can is captured for numbers of its call",
+                             "define the module's classes in a file that can be imported, or install cloudpickle")  # fmt: skip
         _refuse_changes(module, args, kwargs, name)
         program = export_program(module, args, kwargs, Path(name))
         _detach_copies(program)
@@ -100,9 +110,11 @@ def load_live(folder: Path) -> LoadedTask:
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         generator = torch.Generator().manual_seed(seed)
         call: Inputs = pytree.tree_map(lambda x: placed(redraw(x, generator), device), examples)
-        return call
+        return with_numbers(call, known) if known else call
 
-    return LoadedTask(about["name"], folder, about["source_sha256"], model, make_inputs, rebuild, live=True)
+    numbers = about.get("numbers", ())
+    known = {leaf: pytree.tree_leaves(examples)[leaf] for leaf in numbers}
+    return LoadedTask(about["name"], folder, about["source_sha256"], model, make_inputs, rebuild, live=True, numbers=numbers)
 
 
 def redraw(x: Any, generator: torch.Generator) -> Any:

@@ -17,8 +17,9 @@ from torch import fx
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils import _pytree as pytree
 
-from planish.capture import arguments
-from planish.capture.export import Captured
+from planish import generators
+from planish.capture import arguments, draws
+from planish.capture.export import Captured, device_of
 from planish.capture.refusals import no_strided_tensor, refuse_dtype
 from planish.errors import PlanishError, task_error
 from planish.ship.guards import name_types
@@ -51,6 +52,9 @@ class Module:
         self.inputs = [(kind, key) for kind, key, _ in (*state, *users)]
         self.tensors = [tensor for _, _, tensor in (*state, *users)]  # let go of once it has been looked at
         self.dtypes = [tensor.dtype for tensor in self.tensors]
+        self.device = device_of((args, kwargs), model)
+        self.default_dtype = torch.get_default_dtype()
+        self.draws = False  # from torch's generator
         self.written: list[int] = []  # places of inputs that a call writes into
         self.shapes: list[torch.Size] = []  # of what the node gives: the tensors of the result, then what was written
         self.plain: list[Any] = []  # what else the result holds
@@ -103,7 +107,9 @@ def opaque(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         refuse_dtype(tensor.dtype, f"the input '{key}' is", path)
     given = [t.clone() for t in target.tensors]
     versions = [t._version for t in given]
+    state = generators.state(target.device)
     leaves, form, after = target.call(given)
+    target.draws = not torch.equal(generators.state(target.device), state)
     target.written = [i for i, (a, b, v) in enumerate(zip(given, after, versions, strict=True)) if a is not b or b._version != v]
     _refuse_shared(target, refusal)
     return _document(target, leaves, form, after, (scalars, input_tree), refusal)
@@ -155,15 +161,22 @@ def _document(
         target.shapes.append(after[place].shape)
         outputs.append({"value": outs[-1], "kind": "mutate_input" if kind == "user" else "mutate_buffer", "target": key,
                         "versions": 1, "differentiable": False, "read": True})  # fmt: skip
+    drawn: list[dict[str, Any]] = []
+    if target.draws:
+        before, behind = (value(generators.state(target.device)) for _ in range(2))
+        inputs.append({"value": before, "kind": draws.INPUT, "name": "generator"})
+        drawn.append({"name": draws.ARGUMENT, "value": before})
+        outputs.append({"value": behind, "kind": draws.OUTPUT})
+        outs.append(behind)
     graph = fx.Graph()
-    placeholders = [graph.placeholder(f"input_{i}") for i in range(len(inputs))]
+    placeholders = [graph.placeholder(f"input_{i}") for i in range(len(target.inputs))]
     for node, tensor in zip(placeholders, target.tensors, strict=True):
         node.meta["val"] = tensor.to("meta") if tensor.numel() else tensor
     node = graph.create_node("call_function", target, (placeholders,))  # type: ignore[arg-type]
     value_of: dict[tuple[fx.Node, int | None], int] = {(p, None): place for place, p in enumerate(placeholders)}
     value_of |= {(node, k): out for k, out in enumerate(outs)}
     why = refusal.message.removeprefix(f"{target.path}: ")
-    args = [{"name": "inputs", "values": list(range(len(inputs)))}, {"name": "refusal", "str": why}]
+    args = [{"name": "inputs", "values": list(range(len(target.inputs)))}, {"name": "refusal", "str": why}, *drawn]
     written: dict[str, Any] = {"op": OPERATOR, "args": args, "outs": outs}
     if line := _LINE.search(refusal.message):
         written["source"] = {"file": Path(line[1]).name, "line": int(line[2])}

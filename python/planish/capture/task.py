@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture.beside import offer
 from planish.capture.hidden_state import changes_refused
+from planish.capture.numbers import leaves_of
 from planish.capture.source import line_of_error
 from planish.capture.variation import INIT_SEED, varied
 from planish.errors import PlanishError, task_error
@@ -52,6 +53,7 @@ class LoadedTask:
     live: bool = False
     variants: bool = False
     vary: Callable[[int, int], torch.nn.Module] | None = None
+    numbers: Sequence[int] = ()  # leaves of a call whose integers it may be captured for: `make_inputs` gives them on the CPU, the same for any seed
 
 
 def load_task(path: str | Path, variant: int = 0) -> LoadedTask:
@@ -114,8 +116,25 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
         return move(call, device)
 
     model = rebuild()
-    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild,
-                      variants=get_variants is not None, vary=vary)  # fmt: skip
+    found = LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild,
+                       variants=get_variants is not None, vary=vary)  # fmt: skip
+    wanted = getattr(module, "SPECIALIZE", False)
+    if wanted is False or wanted is None:
+        return found
+    args, kwargs = make_inputs(0, "cpu")
+    found.numbers = leaves_of(model.forward, args, kwargs, wanted, str(path))
+    known = {leaf: pytree.tree_leaves((args, kwargs))[leaf] for leaf in found.numbers}
+    found.make_inputs = lambda seed, device: with_numbers(make_inputs(seed, device), known)
+    return found
+
+
+def with_numbers(call: Inputs, known: Mapping[int, torch.Tensor]) -> Inputs:
+    """The call with what these leaves hold in another one, on the CPU."""
+    leaves, tree = pytree.tree_flatten(call)
+    for leaf, numbers in known.items():
+        leaves[leaf] = numbers.clone()
+    found: Inputs = pytree.tree_unflatten(leaves, tree)
+    return found
 
 
 def _inputs_of_variant(path: Path, get_variants: Callable[[], Any] | None, variant: int) -> Any:

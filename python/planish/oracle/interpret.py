@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
-from planish import rt
+from planish import generators, rt
+from planish.capture import draws
 from planish.capture.opaque import Module
 from planish.oracle import layout, module_runs
 from planish.oracle.promoted import promote, promote_dtype, to_tf32
@@ -90,6 +91,22 @@ class Mode:
             return list(module_runs.eager(node.target, args[0]))
         return _flat(_call(node, args, kwargs))
 
+    def draw(
+        self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None], state: torch.Tensor
+    ) -> list[torch.Tensor | None]:
+        """The same of one that draws from torch's generator, and the state that it leaves. Random numbers are the task's own in every mode: in its types,
+        drawn from this state, by the order of elements in memory that the graph declares."""
+        before = generators.state(state.device)
+        generators.restore(state, state.device)
+        try:
+            results = self.drawn(node, args, kwargs, dtypes)
+            return [*results, generators.state(state.device)]
+        finally:
+            generators.restore(before, state.device)
+
+    def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        return self.call(node, args, kwargs, dtypes)
+
 
 @dataclass
 class Double(Mode):
@@ -154,6 +171,19 @@ class Double(Mode):
                 out.append(self._perturbed(result, dtype))
         return out
 
+    def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        if isinstance(node.target, Module):
+            return self.call(node, args, kwargs, dtypes)
+        created = node.target._schema.arguments  # type: ignore[union-attr]
+        if any(a.name == "dtype" for a in created) and kwargs.get("dtype") is None and not any(isinstance(t, torch.Tensor) for t in args):
+            kwargs = {**kwargs, "dtype": dtypes[0]}  # torch's default is double meanwhile
+        results = self._narrow_call(node, args, kwargs, as_declared=True)
+        if op_name(node) == "native_dropout" and results[1] is not None:  # which elements stay is drawn, what becomes of them is arithmetic
+            results[0] = promote(args[0]) * results[1] / (1.0 - float(draws.bound(node.target, args, kwargs)["p"]))
+        if self.step is None or self.step_inputs_only:
+            return results
+        return [self.step(r, d) if r is not None and d is not None and r.is_floating_point() else r for r, d in zip(results, dtypes, strict=False)]
+
     def _promoted_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
         target: Any = node.target
         name = op_name(node)
@@ -184,12 +214,16 @@ class Double(Mode):
                 raise
             return self._narrow_call(node, args, kwargs)
 
-    def _narrow_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
-        """For the few operations without an fp64 form: in the graph's dtypes, the result promoted."""
+    def _narrow_call(self, node: torch.fx.Node, args: Any, kwargs: Any, as_declared: bool = False) -> list[torch.Tensor | None]:
+        """For the few operations without an fp64 form: in the graph's dtypes, the result promoted. `as_declared`: operands lie in memory as the graph
+        has them."""
         metas = pytree.tree_map(lambda n: n.meta.get("val") if isinstance(n, torch.fx.Node) else None, (node.args, node.kwargs))
 
         def narrow(value: Any, meta: Any) -> Any:
-            return value.to(meta.dtype) if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor) else value
+            if not isinstance(value, torch.Tensor) or not isinstance(meta, torch.Tensor):
+                return value
+            value = value.to(meta.dtype)
+            return layout.as_strides(value, meta.stride()) if as_declared and value.stride() != meta.stride() else value
 
         flat, spec = pytree.tree_flatten((args, kwargs))
         flat_metas, meta_spec = pytree.tree_flatten(metas)
@@ -253,7 +287,26 @@ class Interpreter:
         self._shapes = [torch.Size([int(d) for d in v["shape"]]) for v in values]
         self._outs: list[list[int | None]] = [captured.graph["nodes"][i]["outs"] for i in self.nodes]
         self._uses = [self._values_used(captured.nodes[i]) for i in self.nodes]
+        self._states = [self._state_of(captured.graph["nodes"][i]) for i in self.nodes]
+        for uses, state in zip(self._uses, self._states, strict=True):
+            if state is not None:
+                uses.add(state)
         self._settled = self._settled_values()
+
+    @staticmethod
+    def _state_of(entry: dict[str, Any]) -> int | None:
+        """The state of torch's generator that a node draws from, by its value; None of a node that draws nothing."""
+        return next((arg["value"] for arg in entry["args"] if arg["name"] == draws.ARGUMENT and "value" in arg), None)
+
+    @property
+    def states_left(self) -> set[int]:
+        """The values that are states of torch's generator behind a node."""
+        return {outs[-1] for outs, state in zip(self._outs, self._states, strict=True) if state is not None and outs[-1] is not None}
+
+    @property
+    def draws(self) -> bool:
+        """Whether it runs something that draws random numbers."""
+        return any(state is not None for state in self._states)
 
     def run(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], mode: Mode) -> dict[int, torch.Tensor]:
         """`wanted` values by id, from `inputs` by id. A wanted value may be an input. Nodes that they do not need are not run."""
@@ -276,7 +329,8 @@ class Interpreter:
                 node = self.captured.nodes[self.nodes[position]]
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self._lookup(n, env))  # type: ignore[misc]
                 outs = self._outs[position]
-                results = mode.call(node, args, kwargs, [None if o is None else self.dtypes[o] for o in outs])
+                dtypes, state = [None if o is None else self.dtypes[o] for o in outs], self._states[position]
+                results = mode.call(node, args, kwargs, dtypes) if state is None else mode.draw(node, args, kwargs, dtypes[:-1], env[state])
                 results = [None if result is None else _without_waste(result, (args, kwargs)) for result in results]
                 del args, kwargs
                 for out, result in zip(outs, results, strict=False):

@@ -87,7 +87,7 @@ def wide(module: Module, tensors: Sequence[torch.Tensor], how: Arithmetic) -> li
     for tensor, dtype in zip(tensors, module.dtypes, strict=True):
         wider = promote(tensor)
         given.append(named(wider, dtype) if wider.is_floating_point() or wider.is_complex() else wider)
-    with _limited(), in_double(how) as seen:
+    with _limited(), in_double(how, drawn_in=module.default_dtype) as seen:
         results = module(given)
     module.reads, module.seen = seen.found, module.seen | seen.names
     return [promote(r) for r in results]

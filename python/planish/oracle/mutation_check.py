@@ -49,7 +49,7 @@ def mutation_check(region: Region) -> dict[str, Any]:
         for regime in _OTHER_REGIMES:
             if found["degenerate"]:
                 _look_elsewhere(region, data, regime, found)
-        found["notes"][:0] = _about_module(region)
+        found["notes"][:0] = [*_about_module(region), *_about_numbers(region)]
         return found
     finally:
         data.free()
@@ -67,6 +67,14 @@ def _about_module(region: Region) -> list[dict[str, Any]]:
         text = "get_inputs() draws sizes: all data sets have the sizes and integers of one call, and a solution may know them"
         notes.append({"kind": "one_structure", "about": "", "text": text})
     return notes
+
+
+def _about_numbers(region: Region) -> list[dict[str, Any]]:
+    """Of a task that was captured for numbers of its call."""
+    if not any("numbers" in scalar["arg"] for scalar in region.task.graph["scalars"]):
+        return []
+    text = "it was captured for integers of its call, which all data sets have: a program or a solution may know them, and others run the original"
+    return [{"kind": "these_numbers", "about": "", "text": text}]
 
 
 def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str, Any]) -> None:
@@ -116,6 +124,7 @@ def _checked(region: Region, data: DataSet, constants: list[float], only: frozen
 
 def _mutation_check(region: Region, data: DataSet, constants: list[float], only: frozenset[str] | None = None) -> dict[str, Any]:
     expected = region.expected(data)
+    states = region.run.states_left  # to leave torch's generator as eager does is no work
     tried: list[str] = []
     degenerate: list[str] = []
     notes: list[dict[str, Any]] = []
@@ -125,13 +134,16 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float], only:
         if only is not None and name not in only:
             return
         data.poison()
-        offered = [fill(i, slot.view) for i, slot in enumerate(data.outputs)]
+        offered = [fill(i, slot.view) for i, slot in enumerate(data.outputs) if slot.value not in states]
         if not offered or not all(offered):
             return
         tried.append(name)
         inputs = data.input_tensors()
         rows = []
         for i, slot in enumerate(data.outputs):
+            if slot.value in states:
+                rows.append({"max": 0.0, "fro": 0.0})
+                continue
             row, problem, _ = judge_output(expected, i, slot.view, slot.poison, inputs)
             if problem is not None:
                 return
@@ -147,7 +159,7 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float], only:
     given = {item["value"]: item["name"] for item in region.task.graph["inputs"]}  # as forward and the module call them
     for slot in data.inputs:
         # A network has hundreds of parameters and buffers: what cannot be all outputs is not tried.
-        fits = all(out.view.shape == slot.view.shape for out in data.outputs)
+        fits = all(out.view.shape == slot.view.shape for out in data.outputs if out.value not in states)
         if fits and sum(name.startswith("input ") for name in tried) < _INPUTS_TRIED:
             attempt(f"input {given.get(slot.value, slot.name)}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):

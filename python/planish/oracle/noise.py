@@ -153,6 +153,16 @@ class Replay(Double):
         ] + results[len(dtypes) :]
 
 
+    def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        """Numbers that are drawn are what they are; a dropout that is one kernel rounds what it multiplies."""
+        results = super().drawn(node, args, kwargs, dtypes)
+        if op_name(node) == "native_dropout" and results[0] is not None:
+            results[0] = self.noise.relative(results[0], 2 * (DOUBLE_UNIT if torch.float64 in dtypes else SINGLE))
+            if dtypes[0] is not None and is_narrow(dtypes[0]) and node in self._read:
+                results[0] = self.noise.rounding(results[0], dtypes[0])
+        return results
+
+
 def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set[int]) -> bool:
     return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
 

@@ -191,6 +191,8 @@ class Pieces(Interpreter):
 
 def of(run: Interpreter, inputs: Sequence[int], wanted: Sequence[int]) -> Pieces | None:
     """None where it cannot be had in pieces."""
+    if run.draws:
+        return None
     try:
         return Pieces(run.captured, run.nodes, [v for v in inputs if v in run.inputs_needed()], wanted)
     except ValueError:

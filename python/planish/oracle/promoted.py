@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from planish.capture import draws
 from planish.oracle import layout
 
 aten = torch.ops.aten
@@ -135,9 +136,11 @@ class Reads(TorchDispatchMode):
 
 
 class Promoting(Reads):
-    def __init__(self, arithmetic: Arithmetic | None = None) -> None:
+    def __init__(self, arithmetic: Arithmetic | None = None, default: torch.dtype = torch.float32) -> None:
+        """`default`: torch's default type outside."""
         super().__init__()
         self.how = arithmetic or Arithmetic()
+        self.default = default
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
@@ -149,6 +152,8 @@ class Promoting(Reads):
         name = _name(func)
         if func is aten.view.dtype:
             raise Undecided("it looks at the bits of floats")
+        if draws.call_draws(func, args, kwargs):
+            return self._drawn(func, name, args, kwargs)
         if func._schema.is_mutable:
             _refuse_narrow_targets(func, args, kwargs)
             twin = _twin(func, name, args, kwargs)
@@ -183,6 +188,23 @@ class Promoting(Reads):
             return named(self.how.made(_in_eight_bits(value, kind), kind, name), kind)
 
         return pytree.tree_map(settled, result)
+
+    def _drawn(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Random numbers are those that the program draws: in its own types."""
+        narrow_args, narrow_kwargs = pytree.tree_map(_as_it_was, (args, kwargs))
+        wider = torch.get_default_dtype()
+        torch.set_default_dtype(self.default)
+        try:
+            result = func(*narrow_args, **narrow_kwargs)
+        finally:
+            torch.set_default_dtype(wider)
+        if func._schema.is_mutable:
+            return args[0] if args[0] is narrow_args[0] else self._store(args[0], _wide(result))
+        result = pytree.tree_map_only(torch.Tensor, _wide, result)
+        if name == "native_dropout":  # which elements stay is drawn, what becomes of them is arithmetic
+            kept = _wide(args[0]) * result[1] / (1.0 - float(draws.bound(func, args, kwargs)["p"]))
+            return named(self.how.made(kept, stands_for(args[0]), name), stands_for(args[0])), result[1]
+        return result
 
     def _call(self, func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, dtype: torch.dtype) -> Any:
         try:
@@ -251,12 +273,13 @@ class _Types(TorchFunctionMode):
 
 
 @contextmanager
-def in_double(arithmetic: Arithmetic | None = None, types: bool = True) -> Iterator[Promoting]:
+def in_double(arithmetic: Arithmetic | None = None, types: bool = True, drawn_in: torch.dtype | None = None) -> Iterator[Promoting]:
     """What runs in the body, torch's default dtype included. Its tensors must be promoted, and named, where it writes into them. `types`: Python sees
-    the types that values stand for; torch's modules (the fast path of nn.TransformerEncoder) go another way while somebody answers for them."""
+    the types that values stand for; torch's modules (the fast path of nn.TransformerEncoder) go another way while somebody answers for them. `drawn_in`: the
+    type of random numbers that are asked for without one, where torch's default is no longer the task's."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    promoting = Promoting(arithmetic)
+    promoting = Promoting(arithmetic, drawn_in or before)
     try:
         with torch.no_grad(), _Types(promoting.how) if types else nullcontext(), promoting:
             yield promoting

@@ -36,6 +36,8 @@ class Slicer:
         self.need = need
         if task.module is not None:
             raise self._impossible("it has no graph")
+        if task.generators:
+            raise self._impossible("it draws random numbers, of which a slice draws others")
         if largest is None or largest[0] < 2:
             raise self._impossible("it has no batch to take a slice of")
         self.batch = int(largest[0])
@@ -43,7 +45,7 @@ class Slicer:
         self.start = random.Random(0x51CE).randrange(0, self.batch - self.rows + 1)
         call = task.loaded.make_inputs(OPEN_SEED, task.device)
         cut = pytree.tree_map(self._cut_leaf, call)
-        self.captured: Captured = capture(task.model, cut[0], cut[1], Path(task.blobs), task.path)
+        self.captured: Captured = capture(task.model, cut[0], cut[1], Path(task.blobs), task.path, task.loaded.numbers)
         mine, theirs = self.captured.graph, task.graph
         if [n["op"] for n in mine["nodes"]] != [n["op"] for n in theirs["nodes"]] or len(mine["values"]) != len(theirs["values"]):
             raise self._impossible("a slice of its batch is another program")

@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
-from planish.capture import Captured, LoadedTask, capture, check_forward, load_task, opaque
+from planish import generators
+from planish.capture import Captured, LoadedTask, capture, check_forward, draws, load_task, opaque
 from planish.capture.opaque import Module
 from planish.capture.source import line_of
 from planish.capture.task import answer_of
@@ -37,7 +38,7 @@ OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
 CAPTURE_PATIENCE = 45.0  # seconds
 _SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
-_RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
+_RANDOM_HINT = "numbers that torch's default generator draws are verified, others are not: draw with torch, or pass them as inputs"
 
 
 class Task:
@@ -76,6 +77,7 @@ class Task:
         versions = [t._version for t in _tensors((args, kwargs))]
         before = outside_draws.state()
         first = self._first_run((args, kwargs), buffers)
+        seeded, left = self.seeded, self.left
         if [t._version for t in _tensors((args, kwargs))] != versions:
             first = [t.clone() for t in first]
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
@@ -87,8 +89,13 @@ class Task:
         self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]
         flat = [t.detach() for t in self.captured.flat_inputs(args, kwargs)]
         self._own = dict(zip(self.inputs, flat, strict=True))
+        #: The inputs that are states of torch's generator: at most one.
+        self.generators = [i["value"] for i in self.graph["inputs"] if i["kind"] == draws.INPUT]
+        for value in self.generators:
+            self._own[value] = seeded
         self._user = {i["value"] for i in self.graph["inputs"] if i["kind"] == "user"}
         self._check_runs(first)
+        self._check_draws(seeded, left)
         self.input_bytes = sum(t.numel() * t.element_size() for i, t in self._own.items() if i in self._user)
         self.parameters = sum(p.numel() for p in self.model.parameters())
         positive = regimes.variances(self.captured)
@@ -107,7 +114,7 @@ class Task:
         """Its graph, or where it has none the module itself."""
         try:
             captured = self._graph(args, kwargs)
-            refuse_random(captured, self.path)
+            refuse_uninitialized(captured, self.path)
             return captured
         except PlanishError as refusal:
             if self.loaded.live or refusal.kind not in opaque.KINDS:
@@ -128,26 +135,29 @@ class Task:
         """Python that looks at values in a loop is followed for hours: it has CAPTURE_PATIENCE."""
         try:
             with time_limit(None if self.loaded.live else CAPTURE_PATIENCE):
-                return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+                return capture(self.model, args, kwargs, Path(self.blobs), self.path, self.loaded.numbers)
         except TimeIsOverError:
             pass
         if module_runs.looks_at_values(lambda: self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), {})):
             message = f"was not captured within {CAPTURE_PATIENCE:g} s: its Python looks at values of tensors, one after the other"
             raise task_error("not_exportable", self.path, message, "work on whole tensors, with masks in place of sizes")
-        return capture(self.model, args, kwargs, Path(self.blobs), self.path)
+        return capture(self.model, args, kwargs, Path(self.blobs), self.path, self.loaded.numbers)
 
     def _refuse_random_module(self, first: Sequence[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
-        """What the module draws of torch's generator must not change what it gives."""
-        for seed in (2, 3):
-            again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers, seed)
-            drew = not torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(seed).get_state())
-            same = torch.equal if drew else agreement.agree
+        """With torch's generator in one state the module must give the same; where it draws, to the bit."""
+        assert self.module is not None
+        same = torch.equal if self.module.draws else agreement.agree
+        for _ in range(2):
+            again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers)
             if len(again) != len(first) or not all(same(a, b) for a, b in zip(again, first, strict=True)):
-                raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", _RANDOM_HINT)
+                message = "two runs on equal inputs, with torch's generator in one state, differ: the task is random"
+                raise task_error("random_ops", self.path, message, _RANDOM_HINT)
 
     def _first_run(self, call: Any, buffers: dict[str, torch.Tensor], seed: int = 1) -> list[torch.Tensor]:
         torch.manual_seed(seed)
+        self.seeded = generators.state(self.device)
         found = [t.detach() for t in _tensors(check_forward(self.path, self.model, call))]
+        self.left = generators.state(self.device)
         self._restore(buffers)
         return found
 
@@ -205,10 +215,22 @@ class Task:
             message = "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; the graph computes those places"
             raise task_error("capture_mismatch", self.path, message, "nn.TransformerEncoder(..., enable_nested_tensor=False) computes them in eager as well")
 
+    def _check_draws(self, before: torch.Tensor, left: torch.Tensor) -> None:
+        """The graph must leave torch's generator as the model does."""
+        if self.module is not None:
+            return
+        behind = [o["value"] for o in self.graph["outputs"] if o["kind"] == draws.OUTPUT]
+        run = Interpreter(self.captured, range(len(self.captured.nodes)))
+        ends = run.run(self._own, behind, Mode())[behind[0]] if behind else before
+        if not torch.equal(ends, left):
+            message = "draws random numbers that nothing uses, so that the captured graph leaves torch's generator in another state than the model does"
+            raise task_error("random_ops", self.path, message, "leave the draw out where its numbers are not used, or put the model in eval mode")
+
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
         """Whether graph and model, whose results differ, do the same beyond rounding."""
         report_stage("comparing it with its captured graph in double precision")
         call = self.loaded.make_inputs(OPEN_SEED, self.device)
+        self._restore_generator(self._own)
         try:
             return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
         except Undecided:
@@ -225,6 +247,7 @@ class Task:
                 elif item["kind"] in ("param", "buffer"):
                     state[item["name"]] = inputs[item["value"]].clone()
             args, kwargs = pytree.tree_unflatten(leaves, tree)
+            self._restore_generator(inputs)
             with torch.no_grad():
                 called = partial(torch.func.functional_call, self.model, state)
                 return [t.detach() for t in _tensors(answer_of(lambda *a, **k: called(a, k), args, kwargs))]
@@ -232,6 +255,10 @@ class Task:
             if memory.is_exhausted(error):
                 raise
             return None
+
+    def _restore_generator(self, inputs: Mapping[int, torch.Tensor]) -> None:
+        for value in self.generators:
+            generators.restore(inputs[value], self.device)
 
     def buffer_bytes(self) -> int:
         """Of all data sets that have not been freed."""
@@ -305,7 +332,9 @@ class Task:
                 continue
             generator = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, value))
             known = self._profiles[value]
-            if kind == "user":
+            if kind == draws.INPUT:
+                found[value] = generators.seeded(_seed_of(seed, regime, value), self.device)
+            elif kind == "user":
                 like = theirs[value].detach() if value in theirs else self._own[value]
                 if regime == "labels" and value in self.labels:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
@@ -320,37 +349,18 @@ class Task:
         return found
 
 
-def refuse_random(captured: Captured, path: Path) -> None:
-    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
+def refuse_uninitialized(captured: Captured, path: Path) -> None:
+    """Raises PlanishError(`random_ops`) for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
         if name in UNINITIALIZED and node.meta["val"].numel() and _is_returned(node):
             raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
                              "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
-        tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded not in tags and name not in ("dropout", "alpha_dropout", "feature_dropout", "rrelu"):
-            continue
-        bound = _bind(node)
-        if float(bound.get("dropout_p", bound.get("p", bound.get("dropout", 1.0))) or 0.0) == 0.0:
-            continue
-        if bound.get("train", bound.get("training", True)) is False:
-            continue
-        training = "dropout" in name or any("dropout" in argument for argument in bound)
-        hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
-        raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose result is random", hint)
 
 
 def _is_returned(node: torch.fx.Node) -> bool:
     """Whether a result is this node's, or a view or a copy of it."""
     return any(user.op == "output" or (op_name(user) in _SAME_ELEMENTS and user.args[0] is node and _is_returned(user)) for user in node.users)
-
-
-def _bind(node: torch.fx.Node) -> dict[str, Any]:
-    schema = node.target._schema  # type: ignore[union-attr]
-    bound = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-    bound.update({a.name: v for a, v in zip(schema.arguments, node.args, strict=False)})
-    bound.update(node.kwargs)
-    return bound
 
 
 def _refuse_too_large(loaded: LoadedTask, device: torch.device) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from planish import generators
 from planish.capture.live import redraw
 from planish.capture.opaque import Module, SizesVaryError, opaque
 from planish.capture.refusals import first_line
@@ -90,7 +92,9 @@ def _judged(eager: nn.Module, pieces: nn.Module, call: Inputs, accuracy: Accurac
             break
         given = copy.deepcopy(call) if draw == 0 else pytree.tree_map(lambda x: _redrawn(x, generator), call)
         own, named = copy.deepcopy(given)
-        inputs = dict(zip(values, Module(_Anew(eager), own, named, path).tensors, strict=True))
+        tensors = Module(_Anew(eager), own, named, path).tensors
+        state = generators.seeded(secrets.randbits(62), device)
+        inputs = dict(zip(values, [*tensors, state] if reference.draws else tensors, strict=True))
         try:
             with torch.no_grad():
                 expected = Expected.compute(run, inputs, outputs, device, accuracy)
@@ -101,7 +105,7 @@ def _judged(eager: nn.Module, pieces: nn.Module, call: Inputs, accuracy: Accurac
             continue
         if expected.undecided:
             continue
-        for index, result in enumerate(_results(pieces, given, reference)):
+        for index, result in enumerate(_results(pieces, given, reference, state)):
             row, trouble, text = judge_output(expected, index, result, None, inputs, "full")
             found.error, found.ratio = max(found.error, row["fro"]), max(found.ratio, row["ratio"])
             found.eager_error = max(found.eager_error, row["eager_fro"])
@@ -114,11 +118,14 @@ def _judged(eager: nn.Module, pieces: nn.Module, call: Inputs, accuracy: Accurac
     return found
 
 
-def _results(pieces: nn.Module, given: Inputs, reference: Module) -> list[torch.Tensor]:
-    """Of a call in pieces, on parameters that are these: what the reference gives, in its order. Raises PlanishError where they have another form."""
+def _results(pieces: nn.Module, given: Inputs, reference: Module, state: torch.Tensor) -> list[torch.Tensor]:
+    """Of a call in pieces, on parameters that are these and with torch's generator in this state: what the reference gives, in its order. Raises
+    PlanishError where they have another form."""
     running = twin(pieces)
+    generators.restore(state, reference.device)
     with torch.no_grad():
         result = answer_of(running, *given)
+    left = [generators.state(reference.device)] if reference.draws else []
     holders.register(result)
     leaves = pytree.tree_leaves(result)
     buffers, users = dict(running.named_buffers(remove_duplicate=False)), pytree.tree_leaves(given)
@@ -128,7 +135,7 @@ def _results(pieces: nn.Module, given: Inputs, reference: Module) -> list[torch.
     plain = [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if [t.shape for t in found] != reference.shapes or plain != reference.plain:
         raise PlanishError("capture_mismatch", "its pieces return something of another form than the module", "")
-    return found
+    return found + left
 
 
 def _redrawn(x: Any, generator: torch.Generator) -> Any:

@@ -1,5 +1,5 @@
-"""Cuts out of a graph what a program may not hold: operators of somebody's own, operators that take functions, random numbers, and what needs a
-size that is only known when it runs. These steps stay as they are, and the graph between them becomes pieces."""
+"""Cuts out of a graph what a program may not hold: operators of somebody's own, operators that take functions, draws from a generator of the caller's
+own, and what needs a size that is only known when it runs. These steps stay as they are, and the graph between them becomes pieces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import torch
 from torch import fx
 from torch.fx.passes.split_module import split_module
 
-_RANDOM = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "multinomial", "bernoulli", "normal", "normal_",
-                     "uniform_", "random_", "bernoulli_", "exponential_", "rrelu", "gumbel_softmax"})  # fmt: skip
 #: What is entered and left: a cut between the two would leave it entered by one piece and left by another.
 _CONTEXTS = ("_enter_", "_exit_", "_set_grad_enabled", "inference_mode")
 
@@ -51,20 +49,13 @@ def _why_opaque(node: fx.Node) -> str:
     space = getattr(packet, "_qualified_op_name", "").partition("::")[0]
     if space and space not in ("aten", "prims"):
         return str(packet._qualified_op_name).replace("::", ".")
-    if name in _RANDOM or ("dropout" in name and _drops(node)):
-        return f"{name}, which is random"
+    if node.kwargs.get("generator") is not None:
+        return f"{name}, which draws from a generator of its own"
     return "" if space or node.op == "call_method" or _is_torchs(target) else name
 
 
 def _is_number(node: fx.Node) -> bool:
     return isinstance(node.meta.get("example_value"), torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def _drops(node: fx.Node) -> bool:
-    """Whether a dropout drops anything: its arguments are (input, p, training, inplace), or (input, p, train) of torch's own."""
-    p = node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5)
-    training = node.kwargs.get("training", node.kwargs.get("train", node.args[2] if len(node.args) > 2 else True))
-    return bool(p) and training is not False
 
 
 def _is_torchs(target: Any) -> bool:

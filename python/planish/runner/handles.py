@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from planish import rt
+from planish import generators, rt
 from planish.errors import PlanishError
 from planish.executor import Executor, torch_dtype
 
@@ -102,6 +102,8 @@ class _Tables:
     tensors: list[torch.Tensor]
     outputs: dict[int, torch.Tensor]
     initial: list[tuple[torch.Tensor, torch.Tensor]]  # (private state, its bound first value)
+    before: torch.Tensor | None = None  # the state of torch's generator that a call begins with
+    behind: torch.Tensor | None = None  # the bound output for the one that it leaves
 
 
 class ProgramHandle(Handle):
@@ -132,11 +134,19 @@ class ProgramHandle(Handle):
             tensors.append(tensor)
         bindings = {b.buffer for b in self.executor.bindings}
         outputs = {b: bound.tensors[b] for b in self.executor.output_buffers if b in bound.tensors and b not in bindings}
-        return _Tables(tensors, outputs, initial)
+        tables = _Tables(tensors, outputs, initial)
+        drawn = self.executor.generator
+        if drawn is not None:
+            tables.before, tables.behind = bound.tensors.get(drawn.before), bound.tensors.get(drawn.behind)
+            if tables.before is None:
+                raise PlanishError("bad_program", f"buffer {drawn.before} (the state of torch's generator) is not bound")
+        return tables
 
     def before(self, prepared: _Tables) -> None:
         for private, first in prepared.initial:
             private.copy_(first)
+        if prepared.before is not None:
+            generators.restore(prepared.before, self.executor.device)
 
     def spoil(self, prepared: _Tables) -> None:
         for target in prepared.outputs.values():
@@ -146,5 +156,7 @@ class ProgramHandle(Handle):
         return self.executor.execute(prepared.tensors, prepared.outputs)
 
     def store(self, prepared: _Tables, result: Any) -> None:
+        if prepared.behind is not None:
+            prepared.behind.copy_(generators.state(self.executor.device))
         for b, target in prepared.outputs.items():
             put(result[b], target, f"buffer {b}")

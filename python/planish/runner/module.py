@@ -18,7 +18,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from planish.capture import LoadedTask, capture, load_task
+from planish import generators
+from planish.capture import LoadedTask, capture, draws, load_task
 from planish.capture.beside import offer
 from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
@@ -126,6 +127,7 @@ class _Call:
     copies: list[tuple[str, torch.Tensor, torch.Tensor]] = field(default_factory=list)  # (what, the copy that it was given, the bound one)
     watch: Any = None  # the objects among the arguments, as they are before each call
     nothing: Any = None  # a result that no call made
+    generator: torch.Tensor | None = None  # the state of torch's that a call begins with
 
 
 class ModuleHandle(Handle):
@@ -139,7 +141,7 @@ class ModuleHandle(Handle):
         if graph is None:
             args, kwargs = task.make_inputs(seed, device)
             with owned_folder("planish-blobs-") as blobs:
-                graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
+                graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path, task.numbers).graph
         self.graph = graph
         self.tree = holders.loads(graph["input_tree"])
         self.result_tree = holders.loads(graph["output_tree"])
@@ -173,6 +175,8 @@ class ModuleHandle(Handle):
                 if item["kind"] == "user":
                     raise PlanishError("bad_program", f"input {position} ({item['name']}) is not bound")
                 continue
+            if item["kind"] == draws.INPUT:
+                call.generator = tensor
             if self.rehearse and item["kind"] in ("user", "param"):
                 what = "parameter" if item["kind"] == "param" else "input"
                 call.copies.append((f"its {what} {item['name']!r}", tensor.clone(), tensor))
@@ -228,6 +232,8 @@ class ModuleHandle(Handle):
             owner[key].copy_(value)
         for leaf, value in prepared.mutated:
             prepared.leaves[leaf].copy_(value)
+        if prepared.generator is not None:
+            generators.restore(prepared.generator, self.device)
 
     def call(self, prepared: _Call) -> Any:
         self.watch.calls += 1
@@ -268,6 +274,8 @@ class ModuleHandle(Handle):
             elif out["kind"] == "mutate_buffer":
                 owner, key = self._owner(out["target"])
                 yield None if owner is None else owner[key], target, f"buffer {out['target']} after the call"
+            elif out["kind"] == draws.OUTPUT:
+                yield generators.state(self.device), target, "the state of torch's generator after the call"
 
     def call_nothing(self, prepared: _Call) -> Any:
         if prepared.nothing is None:

@@ -242,7 +242,8 @@ class Attachment:
         leaves = iter(range(self._leaf_count))
         scalars = dict(self._scalars)
         nests = [trees.nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
-        self._given: Any = None if None in nests else nests
+        # The C form compares no numbers of tensors.
+        self._given: Any = None if None in nests or any(isinstance(value, Tensor) for value in scalars.values()) else nests
         self._answer = trees.nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
         self._forms: list[tuple[Any, Any]] = []  # other ways of writing the captured call, as the C form reads them
@@ -259,7 +260,7 @@ class Attachment:
         for key, spec in self._arguments:
             leaves = range(leaf, leaf + spec.num_leaves)
             leaf += spec.num_leaves
-            if all(k in scalars for k in leaves):
+            if all(k in scalars and not isinstance(scalars[k], Tensor) for k in leaves):
                 plain[key] = pytree.tree_unflatten([scalars[k] for k in leaves], spec)
         try:
             self._signature = signature.Signature(type(module).forward, self._count, self._keywords, plain)
@@ -434,6 +435,8 @@ class Attachment:
         for index, value in self._scalars:
             given = leaves[index]
             if not signature.same_scalar(given, value):
+                if isinstance(value, Tensor):
+                    return self._other_numbers(module, index, given, value)
                 return self._refuse(f"argument {self._argument(module, index)} is not {signature.short(value)}, as captured")
         bound = self._bound
         if bound is None or bound.module() is not module:
@@ -519,6 +522,14 @@ class Attachment:
             return self._build(outs, args, kwargs)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
+    def _other_numbers(self, module: nn.Module, index: int, given: Any, value: Tensor) -> Any:
+        what = f"argument {self._argument(module, index)}"
+        if isinstance(given, Tensor) and given.device.type != "cpu":
+            return self._refuse(f"{what} lies on {given.device.type}: to compare its numbers would wait for the device; pass it on the CPU")
+        if not isinstance(given, Tensor) or given.dtype is not value.dtype or given.shape != value.shape:
+            return self._refuse(f"{what} is not a {value.dtype} tensor of shape {list(value.shape)}, as captured")
+        return self._refuse(f"{what} holds other numbers than those that the program was made for")
+
     def _argument(self, module: nn.Module, leaf: int) -> str:
         """What a leaf of the captured call belongs to, in words."""
         at, names = 0, self._signed(module)
@@ -563,7 +574,9 @@ class Attachment:
             if device is None or self._bind(module, device) is None:
                 return _NOT_DEFERRED
         bound = self._bound
-        if bound is None or not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
+        if bound is None or bound.executor.generator is not None:  # the original, run later, would draw other numbers
+            return _NOT_DEFERRED
+        if not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
             return _NOT_DEFERRED
         changes = {e.position: e.read for e in bound.executor.effects}
         names: tuple[list[str], list[str]] = ([], [])
@@ -616,6 +629,14 @@ COMPILE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def eagers_draws(baseline: str) -> dict[str, Any]:
+    """The same for a model that draws random numbers: compiled, it draws eager's. torch.compile's own are others, for the same seed."""
+    from torch._inductor import list_mode_options
+
+    mode = COMPILE_OPTIONS[baseline].get("mode")
+    return {"options": {**(list_mode_options(mode) if mode else {}), "fallback_random": True}}
+
+
 class Compiled:
     """Stands in where no candidate beat torch.compile: the original forward, compiled at an instance's first call. Replayed CUDA
     graphs (max_autotune) write every result to the same memory, so the caller gets copies: a result stays what it was.
@@ -629,7 +650,7 @@ class Compiled:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._forward is None:
-            self._forward = torch.compile(self._original.forward, **COMPILE_OPTIONS[self._baseline])
+            self._forward = torch.compile(self._original.forward, **eagers_draws(self._baseline))
         result = self._forward(module, *args, **kwargs)
         if self._baseline != "max_autotune":
             return result

@@ -21,6 +21,8 @@ def same_scalar(given: Any, value: Any) -> bool:
     """Of one type and equal; zeros of one sign, and NaN is NaN."""
     if type(given) is not type(value):
         return False
+    if isinstance(value, torch.Tensor):  # numbers that a program was made for
+        return given.device.type == "cpu" and given.dtype is value.dtype and given.shape == value.shape and torch.equal(given, value)
     if isinstance(value, float):
         return (given == value and (given != 0 or str(given) == str(value))) or (given != given and value != value)
     return bool(given == value)

@@ -385,10 +385,8 @@ Composer task_composer(const ir::Graph& graph, const Device& device, Packings pa
                        std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::GraphOutput& o) {
                          return o.kind == "mutate_buffer" && o.target_name == input.name;
                        });
-    const Role role = input.kind == "user"    ? Role::input
-                      : input.kind == "const" ? Role::constant
-                      : state                 ? Role::state
-                                              : Role::param;
+    const bool given = input.kind == "user" || input.kind == "generator";
+    const Role role = given ? Role::input : input.kind == "const" ? Role::constant : state ? Role::state : Role::param;
     program::Source source{input.kind, -1, {}, {}};
     if (input.kind == "user") source.index = input.index;
     if (input.kind == "param" || input.kind == "buffer") source.name = input.name;

@@ -449,3 +449,37 @@ def test_a_state_that_is_read_as_it_was_or_seen_by_results_is_copied(runtime: Pa
         assert [e.direct for e in executor.effects] == [False]
         assert results[0].tolist() == result
         assert results[0].untyped_storage().data_ptr() != cache.untyped_storage().data_ptr()
+
+
+def _draw(op: str, args: list[dict[str, Any]], state: int, outs: list[int | None]) -> dict[str, Any]:
+    return aten(op, [*args, {"name": "generator_state", "buffer": state}], outs)
+
+
+def _drawing(second: int = 3) -> dict[str, Any]:
+    like = [{"name": "self", "buffer": 0}]
+    kinds = [{"name": name, "none": True} for name in ("dtype", "layout", "device", "pin_memory", "memory_format")]
+    state = {"role": "input", "source": {"kind": "generator"}, "dtype": "u8", "shape": [5056], "strides": [1]}
+    return program(
+        [buffer("input", [4, 8], user(0)), state, buffer("temp", [4, 8]), buffer("temp", [5056], dtype="u8"), buffer("temp", [4, 8]),
+         buffer("output", [5056], dtype="u8"), buffer("output", [4, 8])],
+        [_draw("aten.rand_like.default", [*like, *kinds], 1, [2, 3]), _draw("aten.randn_like.default", [*like, *kinds], second, [4, 5]), add(2, 4, 6)],
+        [{"buffer": 6, "kind": "user"}, {"buffer": 5, "kind": "mutate_generator"}],
+    )  # fmt: skip
+
+
+def test_steps_that_draw_draw_from_torchs_generator_in_their_order() -> None:
+    x = torch.randn(4, 8)
+    executor = aten_only(_drawing())
+    assert [b.kind for b in executor.bindings] == ["user"] and executor.generator is not None
+    assert (executor.generator.before, executor.generator.behind) == (1, 5)
+    torch.manual_seed(3)
+    expected, left = torch.rand_like(x) + torch.randn_like(x), torch.get_rng_state()
+    torch.manual_seed(3)
+    assert torch.equal(executor.run([x])[0], expected) and torch.equal(torch.get_rng_state(), left)
+    assert executor.direct() is None
+
+
+def test_a_state_that_is_no_longer_there_is_refused() -> None:
+    with pytest.raises(ExecutorError) as caught:
+        aten_only(_drawing(second=1))
+    assert caught.value.kind == "bad_program" and "no longer there" in str(caught.value)

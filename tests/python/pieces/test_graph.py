@@ -81,8 +81,6 @@ def test_what_is_no_piece() -> None:
 
 @pytest.mark.parametrize(("function", "steps"), [
     (lambda x: models.doubled(x.tanh()).sin() + 1, ["planish_tests_pieces.doubled"]),
-    (lambda x: torch.rand_like(x.tanh()) + x.sin(), ["rand_like, which is random"]),
-    (lambda x: nn.functional.dropout(x.tanh(), 0.5, True).sin(), ["dropout, which is random"]),
 ])  # fmt: skip
 def test_steps_that_no_program_holds_are_cut_out(function: Any, steps: list[str]) -> None:
     x = torch.randn(4, 16)
@@ -97,9 +95,15 @@ def test_steps_that_no_program_holds_are_cut_out(function: Any, steps: list[str]
     assert called and not any(word in name for name in called for word in ("rand", "doubled", "dropout"))
 
 
-def test_a_dropout_that_drops_nothing_stays() -> None:
-    ((graph, _),) = captured(lambda x: nn.functional.dropout(x.tanh(), 0.5, False).sin(), torch.randn(4, 16))
+def test_draws_from_torchs_generator_are_part_of_a_piece_and_others_are_none() -> None:
+    ((graph, _),) = captured(lambda x: nn.functional.dropout(x.tanh(), 0.5, True).sin() + torch.rand_like(x), torch.randn(4, 16))
     assert split(graph)[1:] == ({}, [])
+    own = torch.fx.Graph()
+    x, generator = own.placeholder("x"), own.placeholder("generator")
+    drawn = own.call_function(torch.rand, (16,), {"generator": generator})
+    own.output(own.call_function(torch.add, (own.call_function(torch.sin, (x,)), drawn)))
+    _, pieces, opaque = split(torch.fx.GraphModule(torch.nn.Module(), own))
+    assert pieces and opaque == ["rand, which draws from a generator of its own"]
 
 
 def test_writes_stay_in_their_order() -> None:

@@ -14,6 +14,7 @@ import torch
 from found import Searches
 from planish.errors import PlanishError
 from planish.pieces import whole
+from planish.pieces.judge import judge
 from planish.pieces.search import LEAST_SHARE, Search, seconds
 from torch import nn
 
@@ -105,6 +106,53 @@ def test_a_wrong_program_is_found_out_by_the_whole(searches: Searches) -> None:
     result = optimized(module, X)
     assert result["outcome"] == "no_improvement" and "is not what the module gives" in result["reason"], result
     assert type(module) is models.Branch and not result["accuracy"]["verified"]
+
+
+class Drops(models.Base):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.dropout(models.work(self.linear(x)), 0.5, True) + torch.rand_like(x)
+        return models.work(y) if y.sum() > 0 else models.work(-y) + torch.randn(16)
+
+
+class DropsOtherwise(Drops):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        noise = torch.rand_like(x)
+        y = nn.functional.dropout(models.work(self.linear(x)), 0.5, True) + noise
+        return models.work(y) if y.sum() > 0 else models.work(-y) + torch.randn(16)
+
+
+class DropsOnceMore(Drops):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = super().forward(x)
+        torch.rand(1)
+        return result
+
+
+@torch.no_grad()
+def test_what_draws_draws_eagers_numbers_in_pieces(searches: Searches) -> None:
+    torch.manual_seed(0)
+    module = Drops()
+    before = copy.deepcopy(module)
+    result = optimized(module, X)
+    assert result["outcome"] == "improved" and result["accuracy"]["verified"], result
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected, left = before(X), torch.get_rng_state()
+        torch.manual_seed(seed)
+        torch.testing.assert_close(module(X), expected)
+        assert torch.equal(torch.get_rng_state(), left)
+    assert planish.status(module).ran == 3
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("other", [Drops, DropsOtherwise, DropsOnceMore])
+def test_the_whole_is_judged_by_its_draws(other: type[Drops]) -> None:
+    eager, pieces = Drops(), other()
+    pieces.load_state_dict(eager.state_dict())
+    verdict = judge(eager, pieces, ((X,), {}), "eager", "Model", REFUSAL)
+    assert (verdict.problem == "") is (other is Drops), verdict.problem
+    if other is DropsOnceMore:
+        assert "output 1" in verdict.problem
 
 
 @torch.no_grad()

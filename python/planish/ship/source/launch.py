@@ -108,6 +108,15 @@ def constant(name, dtype, shape, strides, device, _kept={}):  # noqa: B006  (the
     return _kept[key]
 
 
+def same(given, value):
+    """Whether an argument is what the kernels were made for: a number, or a tensor of numbers on the CPU."""
+    if type(given) is not type(value):
+        return False
+    if isinstance(value, torch.Tensor):
+        return given.device.type == "cpu" and given.dtype is value.dtype and given.shape == value.shape and torch.equal(given, value)
+    return given == value
+
+
 def fits(tensors, expected, target):
     """Whether all tensors are what the kernels were made for: (dtype, shape, strides), on one device, plain and without gradients."""
     grad = torch.is_grad_enabled()

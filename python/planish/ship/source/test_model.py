@@ -32,6 +32,12 @@ def models():
     return made
 
 
+def called(module, args, kwargs):
+    """With torch's generator in one state for whoever draws from it."""
+    torch.manual_seed(7)
+    return module(*args, **kwargs)
+
+
 @torch.no_grad()
 def test_the_kernels_give_what_the_original_gives():
     for seed in (1, 2, 3):
@@ -40,8 +46,8 @@ def test_the_kernels_give_what_the_original_gives():
         given = pytree.tree_map(lambda t: t.to(model.TARGET) if isinstance(t, torch.Tensor) else t, call_of(reference.get_inputs()))
         twin = pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, given)
         before = launch.launches
-        wanted = pytree.tree_leaves((original(*given[0], **given[1]), given, list(original.buffers())))
-        actual = pytree.tree_leaves((ours(*twin[0], **twin[1]), twin, list(ours.buffers())))
+        wanted = pytree.tree_leaves((called(original, *given), given, list(original.buffers())))
+        actual = pytree.tree_leaves((called(ours, *twin), twin, list(ours.buffers())))
         assert launch.launches > before or not model.HAS_KERNELS, "the original ran in place of the kernels"
         assert len(wanted) == len(actual)
         for a, b in zip(wanted, actual, strict=True):
@@ -64,7 +70,7 @@ def test_other_calls_run_the_original():
 
     args, kwargs = pytree.tree_map(misaligned, call_of(reference.get_inputs()))
     before = launch.launches
-    wanted, actual = original(*args, **kwargs), ours(*args, **kwargs)
+    wanted, actual = called(original, args, kwargs), called(ours, args, kwargs)
     assert launch.launches == before
     for a, b in zip(pytree.tree_leaves(wanted), pytree.tree_leaves(actual), strict=True):
         assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
