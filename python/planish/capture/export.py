@@ -20,6 +20,7 @@ from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
+from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
@@ -173,6 +174,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     document = writer.document(blobs)
     lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
+    document["input_tree"] = holders.counting(document["input_tree"], counters(program, model, args, kwargs))
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
 
 

@@ -228,7 +228,7 @@ class Attachment:
         self._out_spec = holders.loads(manifest["output_tree"])
         # Where objects hold tensors: what takes a call apart, and what puts its result together.
         self._read = apart.reader(self._in_spec, self._out_spec.type is holders.Answer) if holders.has_objects(self._in_spec) else None
-        self._build = apart.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
+        self._build = apart.builder(self._out_spec, self._in_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
         positional = trees.children(args_spec)
