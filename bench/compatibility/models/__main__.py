@@ -34,12 +34,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # children are forked, which thre
 import torch  # noqa: E402
 from entry import Entry, Subject  # noqa: E402
 from libraries import LIBRARIES, versions  # noqa: E402
-from page import write  # noqa: E402
+from page import latest, read_rows, write  # noqa: E402
 from row import row_of  # noqa: E402
 
 RESULTS = ROOT / "docs/results/compatibility"
-_LIMIT = 240.0  # seconds a model may take
-_MOST = 100.0  # of which the search may take so many, whatever its budget
+_LIMIT = 300.0  # seconds a model may take
+_MOST = 60.0  # of which the search may take so many, whatever its budget
 
 
 def entries() -> list[Entry]:
@@ -79,10 +79,6 @@ def _child(entry: Entry, budget: float, folder: Path) -> None:
     (folder / "written.json").rename(folder / "row.json")
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="models whose name contains this, in any case; may be given several times")
@@ -102,7 +98,7 @@ def main() -> int:
     if not wanted:
         parser.error("no model has such a name")
     stamp = {"date": str(datetime.date.today()), "torch": found["torch"], "budget_s": 0 if options.capture else options.budget}
-    done = set() if options.again else {(row["library"], row["name"]) for row in read_rows(options.rows)}
+    done = set() if options.again else {(row["library"], row["name"]) for row in latest(read_rows(options.rows)) if row["form"] != "skipped"}
     counts: Counter[str] = Counter()
     options.rows.parent.mkdir(parents=True, exist_ok=True)
     _warm_up()
@@ -110,7 +106,7 @@ def main() -> int:
         if (entry.library, entry.name) in done:
             continue
         if entry.library in missing:
-            row = {"name": entry.name, "library": entry.library, "called": entry.called, "form": "skipped", "said": f"{entry.library}: {missing[entry.library]}"}
+            row = {"name": entry.name, "library": entry.library, "called": entry.called, "form": "skipped", "said": missing[entry.library]}
         else:
             row = in_child(entry, 0 if options.capture else options.budget) | {"version": found[entry.library]}
         with options.rows.open("a") as file:
@@ -118,9 +114,10 @@ def main() -> int:
         counts[row["form"]] += 1
         gain = f", gain {row['gain']}" if row.get("gain") else ""
         ran = f", ran {row['ran']} of {row['calls']}" if row.get("calls") else ""
-        print(f"{row['form']:8} {entry.library} {entry.name} ({row.get('seconds', 0)} s){ran}{gain} {row.get('outcome', '')} {row.get('said') or row.get('reason', '')}", flush=True)
+        more = f"{row.get('outcome', '')} {row.get('said') or row.get('reason', '')}"
+        print(f"{row['form']:8} {entry.library} {entry.name} ({row.get('seconds', 0)} s){ran}{gain} {more}", flush=True)
     if options.page:
-        write(options.page, read_rows(options.rows), missing)
+        write(options.page, read_rows(options.rows), options.rows.name)
     print(", ".join(f"{count} {form}" for form, count in counts.items()) or "all rows were there already")
     return 1 if counts["internal"] or counts["wrong"] else 0
 

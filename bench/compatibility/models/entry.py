@@ -20,6 +20,7 @@ class Subject:
     module: nn.Module
     call: Call
     use: Callable[[], Any] | None = None
+    last: Call | None = None  #: of the calls that `use` makes: another that a program is made for where the first one's does not answer it
 
 
 @dataclass(frozen=True)
@@ -37,4 +38,4 @@ def recorded(module: nn.Module, use: Callable[[], Any], which: int) -> Subject:
     """The `which`-th call that somebody else's code makes of the module."""
     with planish.record(module) as calls:
         use()
-    return Subject(module, calls[which], use)
+    return Subject(module, calls[which], use, calls[-1])

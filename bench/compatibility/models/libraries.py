@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 import sys
 
 import torch
@@ -40,3 +41,10 @@ def versions() -> tuple[dict[str, str], dict[str, str]]:
         except Exception as error:  # whatever a package raises beside a torch that it was not made for
             missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
     return found, missing
+
+
+if __name__ == "__main__":  # those that were installed and cannot be imported, a line each
+    for name in versions()[1]:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            importlib.metadata.version(name)
+            print(name)

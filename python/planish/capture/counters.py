@@ -93,7 +93,7 @@ def _bounded(model: torch.nn.Module, args: Any, kwargs: Any, places: list[tuple[
         left = [leaf for leaf in _parts(watch, result)[1] if isinstance(leaf, _SYMBOLIC)]  # numbers made of it that the call leaves elsewhere
     elsewhere = seen.symbols.union(*(leaf.node.expr.free_symbols for leaf in left))
     exact = {s for s in symbols if s in elsewhere}
-    ranges: dict[Any, tuple[float, float]] = {s: (-math.inf, math.inf) for s in symbols}
+    ranges: dict[Any, tuple[float, float]] = dict.fromkeys(symbols, (-math.inf, math.inf))
     for guard in environment.guards:
         free = [s for s in guard.expr.free_symbols if s in ranges]
         for symbol in free:

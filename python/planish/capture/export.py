@@ -22,6 +22,7 @@ from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
+from planish.capture.flexible_attention import inline_flexible_attention
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.recurrent import shapes_of_recurrent_networks
@@ -160,6 +161,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path) -> Captured:
     exported = export_program(model, args, kwargs, path)
+    inlined = inline_flexible_attention(exported)
     with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
@@ -167,6 +169,8 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     graph_module = program.graph_module
     _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
+    if inlined:
+        graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
     add_statistics(graph_module.graph)
     graph_module.recompile()
