@@ -86,7 +86,8 @@ def configured(name: str, **more: Any) -> Any:
     import transformers
 
     only = more.pop("only", None)
-    return getattr(transformers, f"{name}Config")(**(only if only is not None else SIZES | more))
+    # Without a list here the classes that choose among several models for one configuration fail.
+    return getattr(transformers, f"{name}Config")(**(only if only is not None else SIZES | more), architectures=[])
 
 
 def tokens(length: int = PROMPT, batch: int = 1) -> Tensor:
