@@ -17,7 +17,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "deit_tiny_patch16_224": {"img_size": 64, "depth": 3},
     "swin_tiny_patch4_window7_224": {"img_size": 56, "window_size": 7, "embed_dim": 24, "depths": (2, 2), "num_heads": (2, 4)},
     "convnext_atto": {},
-    "mixer_s32_224": {"img_size": 64, "num_blocks": 3},
+    "mixer_s32_224": {"img_size": 64},
     "levit_128s": {"size": 224},
     "mobilevit_xxs": {},
     "edgenext_xx_small": {},

@@ -451,7 +451,7 @@ class Attachment:
                 or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                return self._refuse(f"the module's part '{key}' was replaced or changed, has hooks, or is in another mode than captured (train or eval)")
+                return self._refuse(_how_changed(parent, key, child, training))
         for submodules, count in bound.sizes:
             if len(submodules) != count:
                 self._reset()
@@ -654,6 +654,20 @@ def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module
         return Attachment(shipped, module, reason)
     baseline = shipped.manifest["baseline"]
     return None if baseline == "eager" else Compiled(original, baseline)
+
+
+def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None) -> str:
+    """In which of the ways that a call asks for a part of a module is no longer as captured."""
+    part = f"the module's part '{key}'"
+    if parent.get(key) is not child:
+        return f"{part} was replaced"
+    if "forward" in vars(child):
+        return f"{part} has a forward of its own"
+    if training is not None and child.training is not training:
+        return f"{part} is in {'training' if child.training else 'eval'} mode, captured was the other"
+    for hook in (*child._forward_hooks.values(), *child._forward_pre_hooks.values()):
+        return f"{part} has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}), which its program would not run"
+    return f"{part} no longer has the hook that computed its weight"
 
 
 def _callers_level() -> int:

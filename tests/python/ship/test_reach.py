@@ -416,7 +416,7 @@ def test_whether_two_places_share_a_tuple_of_numbers_is_nothing() -> None:
             return x.clamp(*self.limits) + self.more[0]
 
     limits = (0.0, float("inf"))
-    shared, apart = Limited(limits, limits), Limited(limits, tuple([0.0, float("inf")]))
+    shared, apart = Limited(limits, limits), Limited(limits, (0.0, float("inf")))
     assert reach(shared).tokens == reach(apart).tokens != reach(Limited(limits, (0.5, 1.0))).tokens
 
 
