@@ -10,6 +10,7 @@
 #   make golden    accepts what code generation prints now as tests/golden; look at its diff
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
 #   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md), and the gate as a classifier (docs/results/gate); minutes
+#   make compatibility  models of transformers, diffusers, timm and torchvision, each taken or refused, with its gain; an hour on two cores
 #   make sanitize  what reads bytes of others, with its tests and fuzzing, under ASan and UBSan
 #   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
@@ -23,6 +24,7 @@ JOBS ?= $(shell nproc)
 VENV := .venv
 BUILD := build
 DOCS := $(BUILD)/docs-venv
+ZOO := $(BUILD)/models-venv
 
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
@@ -31,7 +33,7 @@ PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python
 # The slow ones first.
 SUITE := tests/cli tests/cheats tests/random_graphs tests/operators tests/triton_emit tests/python tests/docs
 
-.PHONY: demo docs test golden browser build wheel dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp setup-docs check lint tidy clean
+.PHONY: demo docs test golden browser build wheel dist test-ray test-gpu cheats compatibility soak sanitize setup setup-models setup-triton setup-mcp setup-docs check lint tidy clean
 
 demo: build
 	@echo "3 of 3: optimising examples/cpu/gated_blend.py" >&2
@@ -76,6 +78,21 @@ setup-docs: setup
 docs: setup-docs
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+# Libraries of models in an environment of its own (350 MB), which sees the torch of the other one. Whatever cannot be imported beside that torch goes again:
+# transformers imports what it finds.
+setup-models: setup
+	@test -f $(ZOO)/done || { echo "installing transformers, diffusers, timm, torchvision and torchaudio" >&2 && $(VENV)/bin/python -m venv $(ZOO) && \
+	  $(VENV)/bin/python -c 'import sys; print("import site;", "; ".join(f"site.addsitedir({p!r})" for p in sys.path if p.endswith("-packages")))' > \
+	    $$($(ZOO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/planish.pth && \
+	  $(ZOO)/bin/python -m pip install -q --no-compile --disable-pip-version-check -r bench/compatibility/models/requirements.txt && \
+	  $(ZOO)/bin/python -m pip install -q --no-compile --no-deps --disable-pip-version-check timm torchvision torchaudio && \
+	  $(ZOO)/bin/python bench/compatibility/models/libraries.py | xargs -r $(ZOO)/bin/python -m pip uninstall -q -y && touch $(ZOO)/done; }
+
+# MODELS: options of the command, as --quick, --capture or "--only Llama --again". Rows of an interrupted run stay, and are not made again on the same day.
+MODELS ?=
+compatibility: build setup-models
+	$(ZOO)/bin/python bench/compatibility/models --page docs/results/compatibility.md $(MODELS)
 
 test: build lint browser setup-triton setup-mcp setup-docs
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests

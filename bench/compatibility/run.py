@@ -28,10 +28,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]  # so that it runs without PYTHONPATH
+sys.path.append(str(HERE / "models"))
 
 import torch  # noqa: E402
 from blocks import BLOCKS  # noqa: E402
 from layers import LAYERS, Case, untried  # noqa: E402
+from page import kept as table_of_models  # noqa: E402
 from planish.capture.live import write_live  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
 from planish.oracle import layout  # noqa: E402
@@ -216,7 +218,7 @@ def optimize(name: str, form: str, target: str) -> str:
     return f"{result['outcome']}: {result.get('reason', '')}"
 
 
-def document(results: list[Found], optimized: dict[tuple[str, str], str], device: str, target: str) -> str:
+def document(results: list[Found], optimized: dict[tuple[str, str], str], device: str, target: str, models: str) -> str:
     counts = Counter(f.outcome for f in results)
     lines = [
         "# Which modules are taken", "",
@@ -230,6 +232,7 @@ def document(results: list[Found], optimized: dict[tuple[str, str], str], device
     missing = untried()
     if missing:
         lines += [f"Layers of this torch that no case names: {', '.join(missing)}.", ""]
+    lines += [models] if models else []
     for title, table in (("Layers of torch.nn", LAYERS), ("Blocks and small networks", BLOCKS)):
         mine: dict[str, list[Found]] = {}
         for found in results:
@@ -288,7 +291,7 @@ def main() -> int:
     print(dict(counts))
     if options.out:
         device = torch.cuda.get_device_name() if options.target == "cuda" else "a CPU"
-        options.out.write_text(document(results, optimized, device, options.target) + kept(options.out))
+        options.out.write_text(document(results, optimized, device, options.target, table_of_models(options.out)) + kept(options.out))
     return 1 if counts["broken"] else 0
 
 

@@ -26,7 +26,7 @@ from planish.functions import Function, is_function
 from planish.optimized import Optimized, gained, is_proved, named
 from planish.pieces.search import Search, seconds
 from planish.ship.live import FALLBACKS, detach, load
-from planish.ship.reach import reach
+from planish.ship.reach import reach, weight_hooks
 
 __all__ = ["Optimized", "Settings", "Status", "detach", "load", "optimize", "status"]
 
@@ -169,6 +169,9 @@ def _search(
         return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
     if unknown := reach(module).problem:  # before a search whose program could never run
         raise PlanishError("not_exportable", f"{called}: {unknown}", "a program only runs where all that forward reads is known to be as it was")
+    if hooked := _hooked(module):
+        hint = "remove its hooks (handle.remove()), or make the module anew and optimise it before it has any"
+        raise PlanishError("not_exportable", f"{called}: {hooked} and hooks of parts of a module stop its programs", hint)
     if problem := example_problem(called, module, *call):
         raise problem
     numbers = leaves_of(module.forward, *call, specialize, called) if specialize else []
@@ -202,6 +205,16 @@ def _search(
             shutil.rmtree(folder, ignore_errors=True)
             result["shipped"] = None
         return Optimized(thing, result, Path(result["shipped"]) if kept else None, timed)
+
+
+def _hooked(module: nn.Module) -> str:
+    """The first part of a module with a hook that is no weight's, in the beginning of a sentence; empty where there is none."""
+    for name, part in module.named_modules():
+        own = weight_hooks(part).values()
+        for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values()):
+            if name and not any(hook is known for known in own):
+                return f"'{name}' has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}),"
+    return ""
 
 
 def _in_pieces(thing: nn.Module | Function[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], refusal: PlanishError, search: Search) -> Optimized[Any]:

@@ -21,7 +21,9 @@ from planish.capture import arguments, draws, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
+from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
+from planish.capture.flexible_attention import inline_flexible_attention
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.numbers import Numbers, document
@@ -173,6 +175,7 @@ def _captured(
     model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path, known: Numbers | None
 ) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
+    inlined = inline_flexible_attention(exported)
     with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
@@ -180,6 +183,8 @@ def _captured(
     graph_module = program.graph_module
     _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
+    if inlined:
+        graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
     device = device_of((args, kwargs), model)
     draws.write_dropouts(graph_module.graph, device.type == "cpu")
@@ -190,6 +195,7 @@ def _captured(
     document = writer.document(blobs)
     lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
+    document["input_tree"] = holders.counting(document["input_tree"], counters(program, model, args, kwargs))
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
 
 

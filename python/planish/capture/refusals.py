@@ -32,7 +32,6 @@ _REWRITE = "rewrite the part that torch.export names"
 #: By higher-order operator: what says the same in operators that a program may hold.
 _IN_ITS_PLACE = {
     "while_loop": "write the loop in Python with a fixed number of steps, or leave it outside",
-    "flex_attention": "write the attention as scaled_dot_product_attention with a mask, or leave it outside",
 }
 
 

@@ -77,7 +77,10 @@ def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
             for name, value in plain:
                 here, known = (*path, ("attribute", name)), holders.decode(value)
                 got = new(f"{held}.get({name!r})")
-                if isinstance(known, str | int) and not isinstance(known, bool | enum.Enum):
+                if (rule := holders.counted(value)) is not None:
+                    bounds = [f"{got} >= {rule[1]}"] * (rule[1] is not None) + [f"{got} <= {rule[2]}"] * (rule[2] is not None)
+                    miss(f"type({got}) is not int" + (f" or not ({' and '.join(bounds)})" if bounds else ""), here, got, _range(*rule[1:]))
+                elif isinstance(known, str | int) and not isinstance(known, bool | enum.Enum):
                     miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
                 elif known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
                     miss(f"{got} is not {constant(known)}", here, got, known)
@@ -111,6 +114,27 @@ def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
     return found
 
 
+def _range(first: int | None, last: int | None) -> str:
+    ends = [f"from {first}"] * (first is not None) + [f"to {last}"] * (last is not None)
+    return " ".join(["a whole number", *ends])
+
+
+def _counters(spec: Any, path: holders.Path = ()) -> Iterator[tuple[tuple[str, str], int]]:
+    """Of attributes that count: path (as JSON) and name, and by how much."""
+    children = trees.children(spec)
+    keys: list[tuple[str, Any]] = [("item", k) for k in range(len(children))]
+    if spec.type is dict:
+        keys = [("item", key) for key in spec.context]
+    elif holders.is_object(spec) and spec.type not in (holders.Returned, holders.Answer):
+        inside, plain = holders.read_context(spec.context)
+        keys = [("attribute", name) for name in inside]
+        for name, value in plain:
+            if (rule := holders.counted(value)) is not None:
+                yield (json.dumps(path), name), rule[0]
+    for key, child in zip(keys, children, strict=True):
+        yield from _counters(child, (*path, key))
+
+
 def _same_plain(value: Any, known: Any) -> bool:
     try:
         return bool(holders.encode(value) == known)
@@ -118,9 +142,10 @@ def _same_plain(value: Any, known: Any) -> bool:
         return False
 
 
-def builder(spec: Any) -> Callable[[Any, Any, Any], Any]:
+def builder(spec: Any, call: Any) -> Callable[[Any, Any, Any], Any]:
     """What puts a result together: a function of its leaves and the call's arguments and keyword arguments. What the call set anew in the caller's
-    objects is set then; what it returns of theirs is theirs."""
+    objects is set then; what it returns of theirs is theirs. `call`: the form of the call, with the numbers that it counts."""
+    steps = dict(_counters(call))
 
     def build(one: Any, leaves: Iterator[Any], args: Any, kwargs: Any) -> Any:
         if one.type is None:
@@ -130,10 +155,10 @@ def builder(spec: Any) -> Callable[[Any, Any, Any], Any]:
         children = [build(child, leaves, args, kwargs) for child in trees.children(one)]
         if one.type is holders.Answer:
             # Found before anything is set: a path may lead through what is.
-            targets = [(holders.at(path, args, kwargs), name, known) for path, name, known in json.loads(one.context)]
+            targets = [(holders.at(path, args, kwargs), name, known, steps.get((json.dumps(path), name))) for path, name, known in json.loads(one.context)]
             new = iter(children[1:])
-            for target, name, known in targets:
-                value = next(new) if known is None else holders.decode(known[0])
+            for target, name, known, step in targets:
+                value = next(new) if known is None else holders.decode(known[0]) if step is None else getattr(target, name) + step
                 if name is None:
                     watch.fill(target, value)
                 else:

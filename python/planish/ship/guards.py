@@ -230,7 +230,7 @@ class Attachment:
         self._out_spec = holders.loads(manifest["output_tree"])
         # Where objects hold tensors: what takes a call apart, and what puts its result together.
         self._read = apart.reader(self._in_spec, self._out_spec.type is holders.Answer) if holders.has_objects(self._in_spec) else None
-        self._build = apart.builder(self._out_spec) if holders.has_objects(self._out_spec) else None
+        self._build = apart.builder(self._out_spec, self._in_spec) if holders.has_objects(self._out_spec) else None
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = trees.children(self._in_spec)
         positional = trees.children(args_spec)
@@ -456,7 +456,7 @@ class Attachment:
                 or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                return self._refuse(f"the module's part '{key}' was replaced or changed, has hooks, or is in another mode than captured (train or eval)")
+                return self._refuse(_how_changed(parent, key, child, training))
         for submodules, count in bound.sizes:
             if len(submodules) != count:
                 self._reset()
@@ -677,6 +677,20 @@ def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module
         return Attachment(shipped, module, reason)
     baseline = shipped.manifest["baseline"]
     return None if baseline == "eager" else Compiled(original, baseline)
+
+
+def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None) -> str:
+    """In which of the ways that a call asks for a part of a module is no longer as captured."""
+    part = f"the module's part '{key}'"
+    if parent.get(key) is not child:
+        return f"{part} was replaced"
+    if "forward" in vars(child):
+        return f"{part} has a forward of its own"
+    if training is not None and child.training is not training:
+        return f"{part} is in {'training' if child.training else 'eval'} mode, captured was the other"
+    for hook in (*child._forward_hooks.values(), *child._forward_pre_hooks.values()):
+        return f"{part} has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}), which its program would not run"
+    return f"{part} no longer has the hook that computed its weight"
 
 
 def _callers_level() -> int:

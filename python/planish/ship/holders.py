@@ -235,6 +235,8 @@ def decode(value: Any) -> Any:
             return _named(rest[0])[rest[1]]
         case "size":
             return torch.Size(rest[0])
+        case "counted":  # (counting)
+            return rest[0]
         case "dict":
             return {decode(key): decode(item) for key, item in rest[0]}
     items = [decode(item) for item in rest[0]]
@@ -365,6 +367,31 @@ def loads(text: str) -> Any:
     found = {_class_of(name): name for name in _type_names(json.loads(text))}
     with _names_for(found):
         return pytree.treespec_loads(text)
+
+
+def counting(text: str, numbers: Any) -> str:
+    """The text of a call's tree in which some attributes of its objects are numbers that count: `numbers` have a path, name, value, step, first, last."""
+    document = json.loads(text)
+    for number in numbers:
+        one = document[1]
+        for _, key in number.path:
+            one = one["children_spec"][_child(one, key)]
+        context = json.loads(one["context"])
+        context["plain"][number.name] = ["counted", number.value, number.step, number.first, number.last]
+        one["context"] = json.dumps(context)
+    return json.dumps(document)
+
+
+def _child(one: Any, key: Any) -> int:
+    """Which child of a node of a tree's text lies under a key."""
+    if str(one["type"]).startswith(_PREFIX):
+        return int(json.loads(one["context"])["inside"].index(key))
+    return int(json.loads(one["context"]).index(key)) if one["type"] == "builtins.dict" else int(key)
+
+
+def counted(value: Any) -> tuple[int, int | None, int | None] | None:
+    """Of an attribute in a context that counts: its step, and the first and last number for which the call is the same."""
+    return tuple(value[2:]) if isinstance(value, list) and value[0] == "counted" else None  # type: ignore[return-value]
 
 
 def _class_of(name: str) -> type:

@@ -399,6 +399,9 @@ class _Walk:
             self._say(path, f"module {value.__name__}" if names.whose(getattr(value, "__file__", None)) != "own" else "module")
             self._python_module(value)
             return
+        if cls is tuple and all(type(entry) in _VALUES for entry in value):
+            self._container(value, path)  # one that two places share is no other than two of the same values
+            return
         before = self._met(value)
         if before is not None:
             self._say(path, f"the same as '{before[0]}'")

@@ -34,6 +34,17 @@ def scaled(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
     return x @ by
 
 
+def test_a_part_with_a_hook_is_named_before_anything_starts(command: Command) -> None:  # noqa: F811
+    def note(*_: Any) -> None: ...
+
+    net = Net().eval()
+    net.linear.register_forward_hook(note)
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(net, torch.ones(2, 8), pieces=False)
+    assert error.value.kind == "not_exportable" and "Net: 'linear' has a hook (" in str(error.value) and "note)" in str(error.value)
+    assert command.calls == [] and command.left() == []
+
+
 @pytest.mark.parametrize(
     ("thing", "inputs", "parts"),
     [

@@ -19,6 +19,7 @@ from torch import nn
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
 
+from planish.counts import status  # noqa: E402
 from planish.executor import aligned  # noqa: E402
 from planish.ship import load  # noqa: E402
 from programs import buffer, build, kernel, launch, param, program, user  # noqa: E402
@@ -333,6 +334,7 @@ def test_hooks(model: nn.Module, x: torch.Tensor) -> None:
     ran, result = program_ran(model, x)
     assert not ran
     torch.testing.assert_close(result, 5 * model.weight.expand(4, 8))
+    assert "the module's part 'act' has a hook (test_hooks.<locals>.<lambda>), which its program would not run" in status(model).fell_back
     inner.remove()
     expect(model, True, x)
     everywhere = nn.modules.module.register_module_forward_hook(lambda m, i, out: seen.append(type(m).__name__))

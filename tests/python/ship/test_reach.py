@@ -406,6 +406,20 @@ def test_a_pickled_attachment_compares_by_value() -> None:
     assert other(module, (X,), {}) is guards.FALLBACK
 
 
+def test_whether_two_places_share_a_tuple_of_numbers_is_nothing() -> None:
+    class Limited(nn.Module):
+        def __init__(self, limits: Any, more: Any) -> None:
+            super().__init__()
+            self.limits, self.more = limits, more
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.clamp(*self.limits) + self.more[0]
+
+    limits = (0.0, float("inf"))
+    shared, apart = Limited(limits, limits), Limited(limits, (0.0, float("inf")))
+    assert reach(shared).tokens == reach(apart).tokens != reach(Limited(limits, (0.5, 1.0))).tokens
+
+
 def test_the_sentence_names_what_changed() -> None:
     module = attached(Everything(), X)
     module(X)

@@ -1,0 +1,90 @@
+"""The table of models in docs/results/compatibility.md, made from rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+#: Around what is made here; the layers of torch.nn stand below (bench/compatibility/run.py).
+BEGIN, END = "<!-- models: made by bench/compatibility/models from docs/results/compatibility -->", "<!-- end of models -->"
+_WORDS = {
+    "whole": "captured whole", "pieces": "taken in pieces", "refused": "refused with a sentence", "wrong": "wrong", "internal": "an internal error",
+    "unmade": "not made or called by the library", "skipped": "left out, as the library cannot be imported",
+}  # fmt: skip
+
+
+_ABOUT = (
+    "Small sizes and random parameters, each called as its documentation calls it. `make compatibility` makes the rows "
+    "([{source}](compatibility/{source})) and this table, and goes on where it was interrupted; `make compatibility MODELS=--quick` takes a few models, "
+    "`MODELS='--only NAME --again'` one."
+)
+_COLUMNS = (
+    "A program of PyTorch's own operators stands in for each model on data like the example's, or in all calls that `generate` or a pipeline makes "
+    "of it: *ran* says in how many of them, "
+    "and what differs from eager is `wrong` (tokens must be equal). *Gain* is over eager, by `planish.optimize` with a budget of seconds."
+)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
+
+
+def latest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each model the last row."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        found[row["library"], row["name"]] = row
+    return list(found.values())
+
+
+def section(rows: list[dict[str, Any]], source: str) -> str:
+    rows = latest(rows)
+    versions = {f"{row['library']} {row['version']}" for row in rows if row.get("version")}
+    torch_versions, dates = {row["torch"] for row in rows}, sorted({row["date"] for row in rows})
+    forms = Counter(row["form"] for row in rows)
+    taken = [row for row in rows if row["form"] in ("whole", "pieces")]
+    timed = [row for row in taken if row.get("outcome", "out of time") != "out of time"]
+    generated = [row for row in rows if row["called"] == "generate" and row["form"] == "whole"]
+    period = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    tried = sum(row["called"] == "generate" and row["form"] != "skipped" for row in rows)
+    counts = ", ".join(f"{forms[form]} {words}" for form, words in _WORDS.items() if forms[form])
+    lines = [BEGIN, "", "## Models of libraries", ""]
+    where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}; a CPU."
+    gained = sum(row["outcome"] == "improved" for row in timed)
+    lines += [f"{where} {_ABOUT.format(source=source)}", "", _COLUMNS, ""]
+    lines += [f"**{len(rows)} rows: {counts}.** Of those taken {len(timed)} were searched, of which {gained} gained."]
+    lines += [f"`generate` gave eager's tokens with a program in {len(generated)} of {tried} models.", ""]
+    lines += ["| library | model | taken | ran | gain | said |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        ran = f"{row['ran']} of {row['calls']}" if row.get("calls") else ""
+        said = str(row.get("said") or row.get("reason") or "").replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| {row['library']} | {row['name']} | {row['form']} | {ran} | {_gain(row)} | {said} |")
+    return "\n".join([*lines, "", END, ""])
+
+
+def _gain(row: dict[str, Any]) -> str:
+    if row.get("gain"):
+        return f"{row['gain']:.2f}"
+    if row["form"] not in ("whole", "pieces"):
+        return ""
+    return {"no_improvement": "none", "interrupted": "not timed"}.get(row.get("outcome", ""), "not timed")
+
+
+def write(page: Path, rows: list[dict[str, Any]], source: str) -> None:
+    """Puts the table in place of the one that the page has, or in front of its first section."""
+    text = page.read_text()
+    if BEGIN in text:
+        before, rest = text.split(BEGIN, 1)
+        after = rest.split(END, 1)[1].lstrip("\n")
+    else:
+        at = text.index("\n## ") + 1
+        before, after = text[:at], text[at:]
+    page.write_text(before + section(rows, source) + "\n" + after)
+
+
+def kept(page: Path) -> str:
+    """The table as it stands on the page, for whoever makes the rest of it anew."""
+    text = page.read_text() if page.exists() else ""
+    return BEGIN + text.split(BEGIN, 1)[1].split(END, 1)[0] + END + "\n\n" if BEGIN in text else ""
