@@ -45,7 +45,8 @@ struct Layout {
   long buffer = -1;
   DlType dtype{};
   std::vector<std::int64_t> shape, strides;
-  bool signs = false;  ///< a dtype whose tensors can have a pending negation
+  bool signs = false;       ///< a dtype whose tensors can have a pending negation
+  bool conjugates = false;  ///< the same of a conjugate
   /// From the first byte to just after the last.
   std::size_t bytes() const {
     std::int64_t last = 0;
@@ -64,6 +65,7 @@ struct Nest {
   PyObject* value = nullptr;  ///< scalar: what was captured
   std::vector<Nest> items;
   std::vector<PyObject*> keys;  ///< dict: of the items
+  bool any_order = false;       ///< dict: of keyword arguments with names of their own
 };
 struct Parameter {
   PyObject *store = nullptr, *key = nullptr;
@@ -139,7 +141,7 @@ struct Plan {
   PyObject *keep = nullptr, *made = nullptr;
   // Interned names.
   PyObject *training = nullptr, *hooks = nullptr, *pre_hooks = nullptr, *requires_grad = nullptr, *is_neg = nullptr,
-           *level = nullptr, *forward = nullptr, *version = nullptr;
+           *is_conj = nullptr, *level = nullptr, *forward = nullptr, *version = nullptr;
 };
 
 struct PlanObject {
@@ -194,15 +196,17 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, v
   if (t.device.type != plan.device.type || t.device.index != plan.device.index || !same_layout(wanted, t))
     return Look::differs;
   if ((reinterpret_cast<std::uintptr_t>(data) & 15U) != 0) return Look::differs;
+  if (data == nullptr && wanted.bytes() != 0) return Look::differs;  // its storage was freed, or it never had one
   if (grad) {
     const Ref needs(PyObject_GetAttr(tensor, plan.requires_grad));
     if (!needs) return Look::failed;
     if (needs.get() != Py_False) return Look::differs;
   }
-  if (wanted.signs) {
-    const Ref negated(PyObject_CallMethodObjArgs(tensor, plan.is_neg, nullptr));
-    if (!negated) return Look::failed;
-    if (negated.get() != Py_False) return Look::differs;
+  for (PyObject* pending : {wanted.signs ? plan.is_neg : nullptr, wanted.conjugates ? plan.is_conj : nullptr}) {
+    if (pending == nullptr) continue;
+    const Ref there(PyObject_CallMethodObjArgs(tensor, pending, nullptr));
+    if (!there) return Look::failed;
+    if (there.get() != Py_False) return Look::differs;
   }
   if (wanted.buffer >= 0 && data != nullptr) table[wanted.buffer] = data;
   if (at != nullptr) *at = data;
@@ -234,11 +238,19 @@ Look unpack(const Nest& nest, PyObject* given, PyObject** tensors) {
       : nest.kind == list ? Py_TYPE(given) != &PyList_Type || PyList_Size(given) != count
                           : Py_TYPE(given) != &PyDict_Type || PyDict_Size(given) != count)
     return Look::differs;
+  PyObject *key = nullptr, *entry = nullptr;
+  Py_ssize_t position = 0;
   for (std::size_t i = 0; i < nest.items.size(); ++i) {
     const auto at = static_cast<Py_ssize_t>(i);
     PyObject* item = nest.kind == tuple  ? PyTuple_GetItem(given, at)
                      : nest.kind == list ? PyList_GetItem(given, at)
                                          : PyDict_GetItemWithError(given, nest.keys[i]);
+    // Who iterates over a dictionary sees its order.
+    if (nest.kind == dict && !nest.any_order && item != nullptr) {
+      const bool more = PyDict_Next(given, &position, &key, &entry) != 0;
+      const int same = !more ? 0 : key == nest.keys[i] ? 1 : PyObject_RichCompareBool(key, nest.keys[i], Py_EQ);
+      if (same != 1) return same < 0 ? Look::failed : Look::differs;
+    }
     if (item == nullptr) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
     if (const Look look = unpack(nest.items[i], item, tensors); look != Look::fits) return look;
   }
@@ -543,13 +555,14 @@ Layout read_layout(Reader& read, const Plan& plan, PyObject* row, Py_ssize_t at)
   DlTensor t{};
   if (read.failed() || plan.torch->view(sample, &t) != 0) return out;
   out.dtype = t.dtype;
-  out.signs = t.dtype.code == dl_float || t.dtype.code == dl_bfloat;
+  out.signs = t.dtype.code == dl_float || t.dtype.code == dl_bfloat || t.dtype.code == dl_complex;
+  out.conjugates = t.dtype.code == dl_complex;
   out.shape = read.numbers(read.item(row, at + 2));
   out.strides = read.numbers(read.item(row, at + 3));
   return out;
 }
 
-/// ("tensor", place), ("scalar", value), ("tuple" | "list", [item, …]), or ("dict", [item, …], [key, …]).
+/// ("tensor", place), ("scalar", value), ("tuple" | "list", [item, …]), or ("dict" | "names", [item, …], [key, …]).
 Nest read_nest(Reader& read, PyObject* row, std::size_t tensors) {
   Nest out;
   PyObject* kind = read.item(row, 0);
@@ -568,6 +581,7 @@ Nest read_nest(Reader& read, PyObject* row, std::size_t tensors) {
   }
   out.kind = is("tuple") ? Nest::Kind::tuple : is("list") ? Nest::Kind::list : Nest::Kind::dict;
   PyObject* items = read.item(row, 1);
+  out.any_order = is("names");
   PyObject* keys = out.kind == Nest::Kind::dict ? read.item(row, 2) : nullptr;
   for (Py_ssize_t i = 0; i < read.size(items); ++i) {
     out.items.push_back(read_nest(read, read.item(items, i), tensors));
@@ -739,14 +753,16 @@ bool read_plan(PyObject* fields, Plan* plan) {
 /// Objects that the plan makes itself live as long as it: names, and the arena's shape.
 bool make_names(Plan* plan) {
   plan->made = Py_BuildValue(
-      "(NNNNNN(L)(i)NN)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
+      "(NNNNNN(L)(i)NNN)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
       PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("requires_grad"),
       PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("_current_level"), plan->arena.bytes, 1,
-      PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("_version"));
+      PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("_version"),
+      PyUnicode_InternFromString("is_conj"));
   if (plan->made == nullptr) return false;
   Py_ssize_t at = 0;
-  for (PyObject** slot : {&plan->training, &plan->hooks, &plan->pre_hooks, &plan->requires_grad, &plan->is_neg,
-                          &plan->level, &plan->arena.shape, &plan->arena.strides, &plan->forward, &plan->version}) {
+  for (PyObject** slot :
+       {&plan->training, &plan->hooks, &plan->pre_hooks, &plan->requires_grad, &plan->is_neg, &plan->level,
+        &plan->arena.shape, &plan->arena.strides, &plan->forward, &plan->version, &plan->is_conj}) {
     *slot = PyTuple_GetItem(plan->made, at++);
   }
   return true;
@@ -829,7 +845,7 @@ int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
   // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
-  if (PyModule_AddIntConstant(module, "reached", 1) != 0) return -1;
+  if (PyModule_AddIntConstant(module, "reached", 2) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

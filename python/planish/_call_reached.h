@@ -36,7 +36,7 @@ struct DlExchange {
   int (*stream)(int device_type, std::int32_t device, void** out);
 };
 constexpr std::int32_t dl_cpu = 1, dl_cuda = 2;
-constexpr std::uint8_t dl_float = 2, dl_bfloat = 4;
+constexpr std::uint8_t dl_float = 2, dl_bfloat = 4, dl_complex = 5;
 
 /// An owned reference.
 class Ref {
@@ -85,7 +85,9 @@ struct Reached {
   std::vector<Entry> fields;                              ///< attributes that no dictionary holds
   std::vector<Entry> types;                               ///< an object, its class, and its dictionary or null
   std::vector<std::pair<PyObject*, long long>> versions;  ///< of tensors
-  std::vector<std::pair<PyObject*, PyObject*>> contents;  ///< of small tensors on the CPU, as bytes
+  std::vector<std::pair<PyObject*, PyObject*>> contents;  ///< of tensors on the CPU: their first bytes
+  std::vector<Entry> orders;   ///< a dictionary, its keys in their order, and what iterates over it or null
+  std::vector<Entry> answers;  ///< a function without arguments, null, and what it answered
 };
 /// Reads the keyword arguments; the first thing that is missing or of another kind ends it with an exception.
 class Reader {
@@ -148,10 +150,46 @@ inline bool same_contents(const DlExchange& torch, PyObject* tensor, PyObject* b
     PyErr_Clear();
     return false;
   }
-  std::size_t size = (t.dtype.bits * t.dtype.lanes + 7U) / 8U;
-  for (std::int32_t i = 0; i < t.ndim; ++i) size *= static_cast<std::size_t>(t.shape[i]);
-  if (t.device.type != dl_cpu || size != static_cast<std::size_t>(PyBytes_Size(bytes))) return false;
-  return size == 0 || std::memcmp(static_cast<char*>(t.data) + t.byte_offset, PyBytes_AsString(bytes), size) == 0;
+  std::int64_t last = 0;
+  bool empty = false;
+  for (std::int32_t i = 0; i < t.ndim; ++i) {
+    empty = empty || t.shape[i] == 0;
+    last += (t.shape[i] - 1) * t.strides[i];
+  }
+  const auto kept = static_cast<std::size_t>(PyBytes_Size(bytes));
+  const std::size_t size = empty ? 0 : static_cast<std::size_t>(last + 1) * ((t.dtype.bits * t.dtype.lanes + 7U) / 8U);
+  if (t.device.type != dl_cpu || size < kept || (size == 0) != (kept == 0)) return false;
+  return kept == 0 || std::memcmp(static_cast<char*>(t.data) + t.byte_offset, PyBytes_AsString(bytes), kept) == 0;
+}
+
+/// Whether a dictionary has its keys in the order that it had; how many there are was asked before.
+inline Look same_order(const Reached::Entry& order, PyObject* dict) {
+  const Py_ssize_t count = PyTuple_Size(order.key);
+  if (order.value == nullptr) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (PyDict_Next(dict, &position, &key, &value) == 0 || key != PyTuple_GetItem(order.key, i)) return Look::differs;
+    }
+    return Look::fits;
+  }
+  const Ref all(PyObject_CallFunctionObjArgs(order.value, dict, nullptr));
+  if (!all) return Look::failed;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Ref key(PyIter_Next(all.get()));
+    if (!key) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+    if (key.get() != PyTuple_GetItem(order.key, i)) return Look::differs;
+  }
+  return Look::fits;
+}
+
+/// Whether a function answers as it did.
+inline Look same_answer(const Reached::Entry& question) {
+  const Ref now(PyObject_CallNoArgs(question.holder));
+  if (!now) return Look::failed;
+  if (now.get() == question.value) return Look::fits;
+  const int equal = PyObject_RichCompareBool(now.get(), question.value, Py_EQ);
+  return equal < 0 ? Look::failed : equal != 0 ? Look::fits : Look::differs;
 }
 
 /// Whether what forward can reach is what it was, by the same comparisons as Reached.fits in ship/reach.py.
@@ -200,6 +238,12 @@ inline Look is_captured(const Reached& reached, const DlExchange& torch, PyObjec
   for (const auto& [tensor, bytes] : reached.contents) {
     if (!same_contents(torch, tensor, bytes)) return Look::differs;
   }
+  for (const Reached::Entry& order : reached.orders) {
+    if (const Look look = same_order(order, of(order.holder)); look != Look::fits) return look;
+  }
+  for (const Reached::Entry& question : reached.answers) {
+    if (const Look look = same_answer(question); look != Look::fits) return look;
+  }
   return Look::fits;
 }
 
@@ -245,6 +289,11 @@ inline void read_reached(PyObject* fields, Reached& out) {
   for (Reached::Entry& entry : out.types) {
     if (entry.value == Py_None) entry.value = nullptr;
   }
+  out.orders = read_entries(lists, lists.field("orders"), 3);
+  for (Reached::Entry& entry : out.orders) {
+    if (entry.value == Py_None) entry.value = nullptr;
+  }
+  out.answers = read_entries(lists, lists.field("answers"), 3);
   rows = lists.field("versions");
   for (Py_ssize_t i = 0; i < lists.size(rows); ++i) {
     PyObject* tensor = lists.item(lists.item(rows, i), 0);

@@ -29,6 +29,7 @@ from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
+from planish.runner.seen import ALL, bonds, changed, settings
 from planish.ship import holders
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 from planish.ship.watch import Watch
@@ -137,6 +138,7 @@ class ModuleHandle(Handle):
                  reference: bool = False, variation: int | None = None) -> None:  # fmt: skip
         """`reference`: the task's own model, whatever the path says. `variation`: constructed with other parameters, which it keeps."""
         task = load_task(task_path)
+        self.task, self.settings = task, settings()
         path = solution_in(path) or path
         if graph is None:
             args, kwargs = task.make_inputs(seed, device)
@@ -159,6 +161,7 @@ class ModuleHandle(Handle):
         self.first = owned if self.places.kind == "own" else []
         self.device = device
         self.given: set[int] = set()  # memory that callers gave
+        self.usual: dict[int, frozenset[str]] | None = None  # what the task's own results share
         self.rehearse = False  # on copies of what it may not write, to tell whether it does
         self.watch = ProgramWatch(self.model)
 
@@ -247,9 +250,12 @@ class ModuleHandle(Handle):
             if not torch.equal(_some(given), then):
                 message = "a call wrote into what an earlier one had returned: a caller that keeps results would find others"
                 raise PlanishError("launch_failed", message, "return memory of its own from each call")
+        if (left := changed(self.settings)) is not None:
+            raise PlanishError("launch_failed", f"it leaves {left}, which its caller's code then runs with", "put back what it changes of the process")
         leaves = self._leaves(prepared, result)
         for value, target, what in self._due(prepared, leaves):
             put(value, target, what)
+        self._refuse_shared(prepared, leaves)
         self.earlier = self._to_watch(leaves)
 
     def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
@@ -290,6 +296,31 @@ class ModuleHandle(Handle):
 
     def results(self, prepared: _Call, result: Any) -> list[torch.Tensor]:
         return [_readable(due(value, target, what)) for value, target, what in self._due(prepared, self._leaves(prepared, result))]
+
+    def _refuse_shared(self, prepared: _Call, leaves: list[Any]) -> None:
+        """A caller may write into what it got, wherever it may into the task's own result. Raises PlanishError(launch_failed)."""
+        ours = {user: found for _, user, _ in prepared.outputs if user < len(leaves) and (found := bonds(leaves[user], prepared.leaves, self.model))}
+        if not ours or (self.usual is not None and all(found <= self.usual.get(user, frozenset()) for user, found in ours.items())):
+            return
+        if self.usual is None:  # few do: only then the task's own is asked
+            self.usual = self._of_the_task(prepared)
+        for user, found in ours.items():
+            if extra := sorted(found - self.usual.get(user, frozenset())):
+                hint = "return memory of its own, laid out as the task's, that requires no gradients"
+                raise PlanishError("launch_failed", f"output {user} {extra[0]}, the task's does not", hint)
+
+    def _of_the_task(self, prepared: _Call) -> dict[int, frozenset[str]]:
+        """The same of the task's own model, on copies of these inputs; everything is permitted where it cannot be called."""
+        try:
+            model = _in_modes_of(self.task.model, self.task.rebuild()).to(self.device)
+            copies = {id(leaf): leaf.clone() for leaf in prepared.leaves if isinstance(leaf, torch.Tensor)}
+            given = [copies.get(id(leaf), leaf) for leaf in prepared.leaves]
+            args, kwargs = pytree.tree_unflatten(given, self.tree)
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                leaves = pytree.tree_leaves(model(*args, **kwargs))
+            return {user: bonds(leaf, given, model) for user, leaf in enumerate(leaves)}
+        except (RuntimeError, PlanishError):
+            return {user: ALL for _, user, _ in prepared.outputs}
 
     def _to_watch(self, leaves: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Results that are the caller's own from now on: those that do not lie in memory that it gave, or that is the module's."""

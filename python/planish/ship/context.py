@@ -28,9 +28,9 @@ class FallbackWarning(UserWarning):
     """A call ran the module's own code where a program is attached. Given once for each reason."""
 
 
-def context_is_plain() -> bool:
+def context_is_plain(device: str = "") -> bool:
     """False under autocast, vmap and other transforms, tracing, dispatch modes, forward-mode AD, or where a user asked for
-    deterministic algorithms: there the original code runs."""
+    deterministic algorithms: there the original code runs. `device`: the kind that a program is for."""
     return not (
         _autocast()
         or _transforms() is not None
@@ -40,7 +40,7 @@ def context_is_plain() -> bool:
         or _forward_ad._current_level >= 0
         or _module_globals._global_forward_hooks
         or _module_globals._global_forward_pre_hooks
-        or (_function_mode() and not _only_device_modes())
+        or (_function_mode() and not _only_device_modes(device))
     )
 
 
@@ -57,9 +57,10 @@ def describe() -> str:
     return next((text for text, there in found.items() if there), "global module hooks are registered")
 
 
-def _only_device_modes() -> bool:
-    """`torch.set_default_device` and `with torch.device(…)` are function modes too, and change nothing here."""
+def _only_device_modes(device: str) -> bool:
+    """`torch.set_default_device` and `with torch.device(…)` are function modes too, and change nothing where they name the program's own kind."""
     from torch.overrides import _get_current_function_mode_stack
     from torch.utils._device import DeviceContext
 
-    return all(isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return all(isinstance(mode, DeviceContext) and device in ("", torch.device(mode.device).type) for mode in modes)

@@ -17,7 +17,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,12 +26,12 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
+PARTS = ("names", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
 
 if TYPE_CHECKING:
     from planish.ship import apart, archive, context, deferred, holders, parts, reach, signature, trees
 else:
-    _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
+    _, _, _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
         importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
     )
 
@@ -100,10 +100,11 @@ class Attachment:
         self.reason = reason
         self._trains = False
         self._forget_calls()
-        modes = {n: parts.reads_mode(type(m)) or SpectralNorm in map(type, m._forward_pre_hooks.values()) for n, m in module.named_modules()}
+        state = reach.reach(module)
+        modes = {n: state.asks_mode or parts.reads_mode(type(m)) or SpectralNorm in map(type, m._forward_pre_hooks.values())
+                 for n, m in module.named_modules()}  # fmt: skip
         self._training = {n: m.training if modes[n] else None for n, m in module.named_modules()}
         self._ties = parts.tied(module)
-        state = reach.reach(module)
         self._tokens: dict[str, str] = state.tokens
         self._soft: dict[str, str] = state.soft
         self.reason = self.reason or state.problem
@@ -174,6 +175,9 @@ class Attachment:
             return self._refuse(f"{what} is a {type(t).__name__}, not a plain tensor")
         if t.dtype is not dtype:
             return self._refuse(f"{what} dtype", lambda: f"{what} is {t.dtype}, the program was made for {dtype}")
+        if t.layout is not torch.strided or t.is_nested:
+            kind = "nested" if t.is_nested else str(t.layout).removeprefix("torch.")
+            return self._refuse(f"{what} is a {kind} tensor, and the program was made for a dense one")
         if t.shape != shape:
             return self._refuse(f"{what} shape", lambda: f"{what} has shape {list(t.shape)}, the program was made for {list(shape)}")
         if grad and t.requires_grad:
@@ -181,6 +185,8 @@ class Attachment:
             return self._refuse("gradients", lambda: f"gradients may be asked for ({what} requires them); {hint}")
         if t.is_conj() or t.is_neg():
             return self._refuse(f"{what} has a pending conjugate or negation")
+        if not t.data_ptr() and t.numel():
+            return self._refuse(f"{what} has no memory of its own")
         if t.data_ptr() & 15:
             return self._refuse(f"{what} does not begin at a multiple of 16 bytes, and the program changes or returns what it is given")
         return self._refuse(f"{what} strides", lambda: f"{what} lies otherwise in memory (strides {t.stride()}) than the program was made for")
@@ -268,6 +274,15 @@ class Attachment:
             return None
         return self._signature
 
+    def _has_extras(self, module: nn.Module, given: Iterable[str] | None = None) -> bool:
+        """Whether keyword arguments are such that forward sees their order: two or more that only its **kwargs takes, and for those of a call,
+        in another order."""
+        signed = self._signed(module)
+        if signed is None:
+            return len(self._keywords) > 1
+        captured = signed.extras(self._keywords)
+        return len(captured) > 1 and (given is None or signed.extras(given) != captured)
+
     def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
         """Finds where the module keeps each tensor. None, with the reason kept, if it no longer looks as captured."""
         self._reset()
@@ -353,20 +368,24 @@ class Attachment:
         """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
         (arguments nested in tuples, lists and dictionaries, all of them used; kernels only)."""
         extension, direct = self.shipped.extension, bound.executor.direct()
-        simple = self._given is not None and not (bound.unused or bound.ties)
-        if extension is None or direct is None or not simple or not getattr(extension, "reached", 0):
+        simple = self._given is not None and not (bound.unused or bound.ties or bound.reached.asks_tensors)
+        simple = simple and not (bound.executor.effects and bound.reached.versions)  # a constant may lie where something is written
+        module = bound.module()
+        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 2:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
-        module = bound.module()
         try:
-            return self._plan(extension, bound, direct, buffers, vars(module))
+            return self._plan(extension, bound, direct, buffers, module)
         except Exception:  # a torch without the table that the C form reads tensors by, or another one: these checks do it all
             return None
 
-    def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], root: dict[str, Any]) -> Any:
+    def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], module: nn.Module) -> Any:
+        root = vars(module)
         out_spec = self._out_spec
         places = {user[1]: place for place, user in enumerate(bound.users)}
         given, keywords = (trees.placed(nest, places) for nest in self._given)
+        if not self._has_extras(module):
+            keywords = ("names", *keywords[1:])
         tensors = [p for p, *_ in bound.users] + [p for p, *_ in bound.params]  # as the C form counts them
         effects = [(tensors.index(position), versions, value) for position, versions, value in direct.pop("effects")]
         return extension.Plan(
@@ -403,7 +422,7 @@ class Attachment:
             return self._refuse(self.reason)
         if self._differs is not None and self._differs.holds(module):  # a state that was refused before is known again
             return self._refuse(self._differs.why)
-        if not context_is_plain():
+        if not context_is_plain(self.shipped.program["target"]):
             return self._refuse(context.describe())
         if _default_dtype() is not self._captured_dtype:
             return self._refuse("default dtype", lambda: f"the default dtype is {_default_dtype()}, captured was {self._captured_dtype}")
@@ -414,7 +433,11 @@ class Attachment:
             if form is None or form.why:
                 return self._refuse(form.why if form is not None else "the arguments are named or counted otherwise than in the captured call")
             asked = (args, kwargs) if form.simple else None
-            args, kwargs = form.args, form.kwargs or {}
+            given, args, kwargs = kwargs, form.args, form.kwargs or {}
+        else:
+            given = kwargs
+        if len(given) > 1 and [*given] != self._keywords and self._has_extras(module, given):
+            return self._refuse("keyword arguments that forward takes as **kwargs come in another order than in the captured call")
         if self.shipped.defer_gradients and _grad_enabled() and not self._trains:
             result = self._deferred(module, args, kwargs)
             if result is not _NOT_DEFERRED:
@@ -465,23 +488,30 @@ class Attachment:
         if training is not None and module.training is not training:
             return self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
         grad = _grad_enabled()
+        if bound.reached.answers and (what := bound.reached.answered_otherwise()):
+            return self._refuse(what)
         if not bound.reached.fits(module, grad):
             return self._looked_again(module, args, kwargs, bound.device, grad)
         device = bound.device
         same_layout, aligned = self.shipped.module.same_layout, self.shipped.module.aligned
         tensors: list[Any] = [None] * len(bound.executor.bindings)
         t: Any
+        if bound.reached.asks_tensors and (what := self._unlike_captured(module, leaves)):
+            return self._refuse(what)
         for position, index, dtype, shape, strides in bound.users:
             t = leaves[index]
             if (
                 type(t) not in _PLAIN
                 or t.dtype is not dtype
+                or t.layout is not torch.strided
+                or t.is_nested
                 or t.shape != shape
                 or (t.stride() != strides and not same_layout(t, shape, strides))
                 or (grad and t.requires_grad)
                 or t.is_conj()
                 or t.is_neg()
                 or (t.data_ptr() & 15 and not bound.copies)
+                or (not t.data_ptr() and t.numel())
             ):
                 return self._refuse_tensor(f"input {index}", t, dtype, shape, grad)
             if t.device != device:
@@ -496,10 +526,12 @@ class Attachment:
             if (
                 type(t) not in _PLAIN
                 or t.dtype is not dtype
+                or t.layout is not torch.strided
                 or t.shape != shape
                 or (t.stride() != strides and not same_layout(t, shape, strides))
                 or (grad and t.requires_grad)
                 or (t.data_ptr() & 15 and not bound.copies)
+                or (not t.data_ptr() and t.numel())
             ):
                 return self._refuse_tensor(f"parameter '{bound.executor.bindings[position].name}'", t, dtype, shape, grad)
             if t.device != device:
@@ -510,7 +542,7 @@ class Attachment:
                 return self._refuse("parameters that were tied no longer are")
         if not bound.executor.effects:
             outs = bound.executor.run(tensors)
-        elif _overlap(tensors, {e.position for e in bound.executor.effects}):
+        elif _overlap([*tensors, *(t for t, _ in bound.reached.versions)], {e.position for e in bound.executor.effects}):
             return self._refuse("what the program updates shares memory with another tensor of the call")
         else:
             with bound.turns:
@@ -529,6 +561,18 @@ class Attachment:
         if not isinstance(given, Tensor) or given.dtype is not value.dtype or given.shape != value.shape:
             return self._refuse(f"{what} is not a {value.dtype} tensor of shape {list(value.shape)}, as captured")
         return self._refuse(f"{what} holds other numbers than those that the program was made for")
+
+    def _unlike_captured(self, module: nn.Module, leaves: Any) -> str:
+        """Where the user's code asks tensors for more than a program looks at: how the inputs are other than those of the captured call were."""
+        given = [leaves[index] for index in self._tensor_leaves if isinstance(leaves[index], Tensor)]
+        if any(t.requires_grad or t.grad is not None for t in given):
+            return "an input requires gradients, forward asks its tensors for that, and those of the captured call did not"
+        if any(type(t) is not Tensor for t in given):
+            return "an input is a parameter, forward asks its tensors for that, and those of the captured call were none"
+        kept = {id(t) for t in (*module.parameters(), *module.buffers())}
+        if len({id(t) for t in given} - kept) != len(given):
+            return "an input is given twice or belongs to the module, forward compares tensors by what they are, and those of the captured call were apart"
+        return ""
 
     def _argument(self, module: nn.Module, leaf: int) -> str:
         """What a leaf of the captured call belongs to, in words."""
@@ -557,7 +601,7 @@ class Attachment:
         nests = [*self._given[0][1], *self._given[1][1]]
         written = ([nests[k] if k is not None else ("scalar", args[at]) for at, k in enumerate(by_place)],
                    [nests[k] if k is not None else ("scalar", kwargs[name]) for name, k in by_name.items()])  # fmt: skip
-        form = (("tuple", written[0]), ("dict", written[1], list(by_name)))
+        form = (("tuple", written[0]), ("dict" if self._signature.extras(by_name) else "names", written[1], list(by_name)))
         if repr(form) in map(repr, self._forms):
             return
         self._forms = [*self._forms, form]
@@ -576,7 +620,7 @@ class Attachment:
         bound = self._bound
         if bound is None or bound.executor.generator is not None:  # the original, run later, would draw other numbers
             return _NOT_DEFERRED
-        if not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
+        if not bound.executor.own_results or bound.reached.asks_for_gradients() or any(e.differentiable for e in bound.executor.effects):
             return _NOT_DEFERRED
         changes = {e.position: e.read for e in bound.executor.effects}
         names: tuple[list[str], list[str]] = ([], [])

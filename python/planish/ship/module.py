@@ -59,7 +59,8 @@ def _offer_neighbours(folder):
 
 
 _offer_neighbours(_FOLDER / "neighbours")
-for _part in ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):  # PARTS of guards.py
+# PARTS of guards.py
+for _part in ("names", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):
     _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")

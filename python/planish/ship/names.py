@@ -10,11 +10,12 @@ import dis
 import hashlib
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import textwrap
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -28,6 +29,12 @@ _FOLDERS = {
 _READS_ANY = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute__", "asdict", "astuple", "deepcopy", "__getstate__", "__reduce_ex__", "dir"}
 #: What makes names of text: nothing can be told of it.
 _READS_ALL = {"eval", "exec", "globals", "locals", "_getframe", "currentframe"}
+
+#: What calls `__repr__`, `__str__`, `__format__` or `__hash__`.
+_FORMATS = {"str", "repr", "format", "hash", "ascii", "join", "print"}
+_FORMATTING = {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"}
+_FIELDS = re.compile(r"\{([^{}:!]+)")  # of a text for str.format
+_WORDS = re.compile(r"[^\W\d]\w*")
 
 _MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
@@ -45,19 +52,33 @@ def whose(file: str | None) -> str:
     return "own"
 
 
+def whose_module(module: Any) -> str:
+    """The same of a module of Python. One without a file is compiled into the interpreter, or somebody made it by hand."""
+    if type(module) is not ModuleType:
+        return whose_class(type(module))
+    file = _told(module, "__file__")
+    made = file is None and _told(module, "__spec__") is None and str(_told(module, "__name__")).partition(".")[0] not in sys.stdlib_module_names
+    return "own" if made else whose(file) if file else "stdlib"
+
+
+def _told(module: Any, key: str) -> Any:
+    """What a module itself says: one with a `__getattr__` of its own may answer to any name, or raise what it likes."""
+    return getattr(module, "__dict__", {}).get(key)
+
+
 def whose_class(cls: type) -> str:
     """The same of a class, by the module that it says it is from."""
     name = cls.__module__ if isinstance(cls.__module__, str) else ""
     top = name.partition(".")[0]
     module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
+    file = _told(module, "__file__")
     if top == "torch":
         return "torch"
     if top in sys.stdlib_module_names:
         # A file of the user's may have such a name (test.py); what is executed in a namespace without one says that it is a builtin.
-        made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and getattr(module, cls.__name__, None) is not cls
+        made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and _told(module, cls.__name__) is not cls
         return whose(file) if file is not None else "own" if (made_by_a_statement and name in ("builtins", "")) or module is None else "stdlib"
-    if module is not None and file is None and getattr(module, "__spec__", None) is not None:
+    if module is not None and file is None and _told(module, "__spec__") is not None:
         return "installed"  # compiled into something
     return whose(file)
 
@@ -73,6 +94,9 @@ class Reads:
     anything: bool  #: attributes by names that are made when it runs
     as_hook: bool  #: the same where it is a `__getattr__`, to whose object everything is known to matter, and whose callers spell out names
     everything: str  #: a word such as eval, with its line, or nothing
+    texts: frozenset[str]  #: whole constants
+    formats: bool  #: what makes a text of an object, or its hash, and so calls methods that no name stands for
+    identities: bool  #: `a is b` of two variables
 
 
 _known: dict[CodeType, Reads] = {}
@@ -106,7 +130,10 @@ def _read(code: CodeType) -> Reads:
                 everything = f"{word} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         elif instruction.opname == "IMPORT_NAME":
             imported.add(str(instruction.argval))
-    texts = {part for c in code.co_consts if isinstance(c, str) and len(c) < 200 for part in c.split(".") if part.isidentifier()}
+    constants = frozenset(c for c in code.co_consts if isinstance(c, str) and len(c) < 200)
+    texts = {part for c in constants for part in c.split(".") if part.isidentifier()}
+    texts.update(word for c in constants for field in _FIELDS.findall(c) for word in _WORDS.findall(field))
+    formats = not _FORMATS.isdisjoint(code.co_names) or any(i.opname in _FORMATTING for i in instructions)
     return Reads(
         frozenset(texts.union(code.co_names, *(r.names for r in inner))),
         frozenset(loaded.union(*(r.loaded for r in inner))),
@@ -115,7 +142,19 @@ def _read(code: CodeType) -> Reads:
         anything or any(r.anything for r in inner),
         as_hook or any(r.anything for r in inner),
         everything or next((r.everything for r in inner if r.everything), ""),
+        constants.union(*(r.texts for r in inner)),
+        formats or any(r.formats for r in inner),
+        _compares_identities(instructions) or any(r.identities for r in inner),
     )
+
+
+def _compares_identities(instructions: list[Any]) -> bool:
+    """Whether two variables are compared by what they are, as with `a is b`."""
+    for at, instruction in enumerate(instructions):
+        loads = [i.opname for i in instructions[max(0, at - 2) : at]]
+        if instruction.opname == "IS_OP" and loads and (loads[-1].count("LOAD_FAST") == 2 or all(name.startswith("LOAD_FAST") for name in loads)):
+            return True
+    return False
 
 
 def _asked_for(instructions: list[Any], at: int) -> tuple[str, str]:

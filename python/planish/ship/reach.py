@@ -10,27 +10,35 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 
 from __future__ import annotations
 
+import builtins
 import collections
-import ctypes
 import enum
 import functools
 import gc
 import hashlib
 import importlib
+import os
 import sys
 import types
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-names = importlib.import_module(f"{__name__.removesuffix('reach')}names")
+if TYPE_CHECKING:
+    from planish.ship import names, outside
+    from planish.ship.frozen import COMPARED, Difference, Reached, first_bytes, length, unlike
+else:
+    frozen, names, outside = (importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "names", "outside"))
+    COMPARED, Difference, Reached = frozen.COMPARED, frozen.Difference, frozen.Reached
+    first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
+
+__all__ = ["Difference", "Reached", "dictionary_of", "plain_function", "reach", "unlike", "weight_hooks"]
 
 Tensor = torch.Tensor
 _PLAIN = (Tensor, nn.Parameter)
-_ABSENT = object()
 
 #: Things that never change, and are known by their value.
 _VALUES = (
@@ -64,127 +72,16 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _MODULE_FIELDS = frozenset(vars(nn.Module()))
 #: Names by which code may see how many parameters there are, and not only those that it spells out.
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
+#: What code may ask of a tensor beside its contents.
+_OF_TENSORS = ("requires_grad", "grad", "grad_fn", "is_leaf")
+#: What differs between tensors that a program takes for the same.
+_OF_MEMORY = frozenset("_version storage_offset untyped_storage data_ptr _base is_shared is_pinned is_inference requires_grad_ retain_grad".split())
+#: Packages of torch whose objects are machinery, and hold caches: known by their names. Of others (distributions, transforms) all attributes count.
+_MACHINERY = frozenset("fx jit export library cuda utils autograd func futures multiprocessing package profiler onnx compiler distributed nn".split())
+_TEXT_OF = {"__repr__", "__str__", "__hash__"}  # of the user's classes, where code makes texts or hashes
+_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of nn.Module, which some replace
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
 _DEEP = 2  # calls inside installed packages that are followed
-_COMPARED = 4096  # bytes of a tensor on the CPU whose contents are compared, for `.data` leaves no version behind
-
-
-_get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
-
-
-def _length(container: Any) -> int:
-    kind: Any = next(k for k in (dict, list, tuple, set, frozenset) if isinstance(container, k))
-    return int(kind.__len__(container))
-
-
-class Reached:
-    """What was found. The lists are read by the C form as well (python/planish/_call.cpp); None in a dictionary's place is the root module's
-    own, of which no reference is kept."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[dict[Any, Any] | None, Any, Any]] = []  #: dictionary, key, value
-        self.absent: list[tuple[dict[Any, Any] | None, Any]] = []
-        self.sizes: list[tuple[Any, int]] = []  #: of a dictionary, list or set
-        self.elements: list[tuple[list[Any], int, Any]] = []
-        self.members: list[tuple[Any, Any]] = []  #: of a set
-        self.fields: list[tuple[Any, str, Any]] = []  #: object, attribute, value
-        self.types: list[tuple[Any, type, dict[str, Any] | None]] = []  #: object, class, dictionary
-        self.versions: list[tuple[Tensor, int]] = []
-        self.contents: list[tuple[Tensor, bytes]] = []  #: of small tensors on the CPU
-        self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
-        self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
-        self.tokens: dict[str, str] = {}  #: by path: what was there
-        self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
-        self.problem = ""
-        self.hooks: list[dict[int, Any]] = []  #: that run before the modules' forwards; compared where modules are
-        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
-
-    def plan(self) -> dict[str, Any]:
-        """As the C form reads it. Raises where it is not for that."""
-        return {
-            "items": self.items,
-            "absent": self.absent,
-            "sizes": [(thing, count, 1 if isinstance(thing, list) else 2 if isinstance(thing, set) else 0) for thing, count in self.sizes],
-            "elements": self.elements,
-            "members": self.members,
-            "fields": self.fields,
-            "types": self.types,
-            "versions": self.versions,
-            "contents": self.contents,
-        }
-
-    def count(self) -> int:
-        """How many comparisons a call makes."""
-        return sum(len(rows) for rows in self.plan().values())
-
-    def fits(self, root: nn.Module, grad: bool) -> bool:
-        """Whether all is as it was. With `grad`, tensors that require gradients do not fit: the program gives none for them."""
-        own = vars(root)
-        for found, key, value in self.items:
-            if _get(own if found is None else found, key, _ABSENT) is not value:
-                return False
-        for found, key in self.absent:
-            if _get(own if found is None else found, key, _ABSENT) is not _ABSENT:
-                return False
-        for thing, count in self.sizes:
-            if _length(own if thing is None else thing) != count:
-                return False
-        for sequence, index, value in self.elements:
-            if list.__getitem__(sequence, index) is not value:  # its length was asked before
-                return False
-        for group, value in self.members:
-            if not set.__contains__(group, value):
-                return False
-        for thing, name, value in self.fields:
-            try:
-                if getattr(thing, name) is not value:
-                    return False
-            except (AttributeError, ValueError):  # a slot or a closure's cell that was emptied
-                return False
-        for thing, cls, attributes in self.types:
-            if type(thing) is not cls or (attributes is not None and object.__getattribute__(thing, "__dict__") is not attributes):
-                return False
-        for tensor, version in self.versions:
-            if tensor._version != version or (grad and tensor.requires_grad):
-                return False
-        return all(_bytes(tensor) == kept for tensor, kept in self.contents)
-
-    def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
-        """How this is another state than one of these tokens; None if it is the same by value."""
-        if self.problem:
-            return Difference(self, self.problem, None)
-        if found := unlike(tokens, self.tokens):
-            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
-        found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
-        return Difference(self, found, None) if found else None
-
-
-class Difference:
-    """A state that is not the captured one, and how it is other, in one sentence."""
-
-    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
-        self._state, self.why, self._place = state, why, place
-        self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
-
-    def holds(self, root: nn.Module) -> bool:
-        """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
-        if self._place is None:
-            return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
-        holder, key, value = self._place
-        return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
-
-
-def _differing(then: dict[str, str], now: dict[str, str]) -> str:
-    """The first path whose tokens differ, among the shortest."""
-    return min((p for p in then.keys() | now.keys() if then.get(p) != now.get(p)), key=lambda p: (p.count("."), p))
-
-
-def unlike(then: dict[str, str], now: dict[str, str]) -> str:
-    """In one sentence, the first difference between tokens; empty where there is none."""
-    if then == now:
-        return ""
-    path = _differing(then, now)
-    return f"'{path}' is {now.get(path, 'absent')}, captured was {then.get(path, 'absent')}"
 
 
 def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
@@ -192,16 +89,24 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
     finds: `problem` says what cannot be frozen."""
     known: set[str] = set()
     asked: set[str] = set()
-    wide = False
+    spelled: set[str] = set()
+    wide = formats = False
     while True:
         walk = _Walk(root, frozenset(known), frozenset(asked), wide, set(bound))
+        walk.spelled, walk.may_format = frozenset(spelled), formats
         try:
             walk.run()
         except RecursionError:
             walk.found.problem = walk.found.problem or "what forward can reach is nested too deeply to be compared"
-        if walk.names <= known and walk.asked <= asked and walk.anything <= wide:
+        if walk.names <= known and walk.asked <= asked and walk.anything <= wide and walk.own_names <= spelled and walk.formats <= formats:
+            walk.found.asks_mode = "training" in known
+            walk.found.asks_tensors = walk.identities or not spelled.isdisjoint((*_OF_TENSORS, "Parameter"))
+            if told := sorted(spelled & _OF_MEMORY):
+                walk.found.problem = walk.found.problem or f"forward asks a tensor for its {told[0]}, which a program cannot follow"
             return walk.found
         known |= walk.names
+        spelled |= walk.own_names
+        formats = formats or walk.formats
         asked |= walk.asked
         wide = wide or walk.anything
 
@@ -221,13 +126,10 @@ def own_of_planish(cls: type) -> bool:
     return any(name.startswith("_planish") for name in vars(cls))
 
 
-def _bytes(tensor: Tensor) -> bytes:
-    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
-
-
 def _tensor_digest(tensor: Tensor) -> str:
     with torch.no_grad():
-        return hashlib.sha256(_bytes(tensor.detach().resolve_conj().resolve_neg().cpu().contiguous())).hexdigest()[:16]
+        whole = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        return hashlib.sha256(first_bytes(whole, whole.numel() * whole.element_size())).hexdigest()[:16]
 
 
 def _text(value: Any) -> str:
@@ -241,6 +143,10 @@ class _Walk:
     def __init__(self, root: nn.Module, known: frozenset[str], asked: frozenset[str], wide: bool, bound: set[str]) -> None:
         self.root, self.known, self.may_ask, self.wide, self.bound = root, known, asked, wide, bound
         self.names: set[str] = set()
+        self.own_names: set[str] = set()  # in the user's code
+        self.spelled: frozenset[str] = frozenset()  # the same, as the last look found them
+        self.texts: set[str] = set()  # whole constants of the user's code
+        self.formats = self.may_format = self.identities = False
         self.asked: set[str] = set()
         self.anything = False
         self.found = Reached()
@@ -255,12 +161,13 @@ class _Walk:
         self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
         self._hooks = {id(m): weight_hooks(m) for m in self.modules.values()}
         self._lenient = 0  # inside what belongs to a package
+        self._soft = 0  # inside what may be there or not
         self._deep = 0  # calls from one function of a package to the next
 
     # ---- notes ----
 
     def _say(self, path: str, token: str) -> None:
-        notes = self.found.soft if self._lenient else self.found.tokens
+        notes = self.found.soft if self._lenient or self._soft else self.found.tokens
         while path in notes and notes[path] != token:
             path += "'"
         notes[path] = token
@@ -288,9 +195,17 @@ class _Walk:
             self._pairs.add(pair)
             self.found.fields.append((thing, name, value))
 
+    def _order(self, thing: dict[Any, Any]) -> None:
+        if len(keys := tuple(_in_order(thing))) > 1:
+            ordered = isinstance(thing, collections.OrderedDict)  # which keeps an order of its own
+            self.found.orders.append((thing, keys, collections.OrderedDict.__iter__ if ordered else None))
+
     # ---- the walk ----
 
     def run(self) -> None:
+        self._patched(nn.Module, _CALLS)
+        self._patched(Tensor, self.known)
+        self.found.sizes.append((dictionary_of(Tensor), len(vars(Tensor))))
         for name, module in self.modules.items():
             self._module(module, name)
         seen: set[int] = set()
@@ -303,6 +218,16 @@ class _Walk:
             seen.add(id(module))
         if self.found.count() > _MOST:
             self._cannot(f"forward can reach {self.found.count()} values, too many to compare at each call")
+
+    def _patched(self, cls: type, mentioned: Iterable[str]) -> None:
+        """Methods of torch's own classes that somebody replaced, and those that are mentioned."""
+        place = dictionary_of(cls)
+        for key in sorted(set(mentioned).intersection(place)):
+            if isinstance(place[key], types.FunctionType):
+                self._item(place, key, place[key])
+        for key, value in list(place.items()):
+            if isinstance(value, types.FunctionType) and names.whose(value.__code__.co_filename) == "own":
+                self._visit(value, f"{cls.__name__}.{key}")
 
     def _dict_of(self, module: nn.Module) -> dict[str, Any] | None:
         return None if module is self.root else vars(module)
@@ -319,12 +244,18 @@ class _Walk:
         if isinstance(module, torch.jit.ScriptModule):
             self._cannot(f"{self._called(name)} is a scripted module, whose attributes can change unseen")
         cls_wide = self._class(type(module), name or type(module).__name__)
+        if len(attributes["_modules"]) > 1:
+            self._order(attributes["_modules"])
+            self._say(f"{prefix}(order)", ", ".join(attributes["_modules"]))
         counted = self.wide or cls_wide or not registered or not _COUNTS.isdisjoint(self.known)
         for store in ("_parameters", "_buffers"):
             if counted:
                 self.found.sizes.append((attributes[store], len(attributes[store])))
+                self._order(attributes[store])
             for key, value in attributes[store].items():
                 path = prefix + key
+                if value is not None:
+                    self._asked_of_tensor(value, path, attributes[store], key)
                 if value is None:
                     self._item(attributes[store], key, None)
                     self._say(path, "None")
@@ -361,7 +292,26 @@ class _Walk:
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
         self._shadows(type(module), holder, attributes)
+        for key in sorted((self.known | self._mentions(type(module))).intersection(key for store in _OF_MODULES for key in attributes[store])):
+            if key not in attributes:
+                self._missing(holder, key)  # it would come before the module's own
         self.found.sizes.append((holder, len(attributes)))
+
+    def _asked_of_tensor(self, tensor: Tensor, path: str, holder: dict[Any, Any] | None = None, key: str = "") -> None:
+        """What the code reads of a tensor that is not in its memory: attributes that somebody gave it, and whether it requires gradients."""
+        attributes = vars(tensor)
+        mine = sorted(self.known.intersection(attributes))
+        asked = self.spelled.intersection(_OF_TENSORS)
+        if not mine and not asked:
+            return
+        if holder is not None:
+            self._item(holder, key, tensor)
+        for name in mine:
+            self._item(attributes, name, attributes[name])
+            self._visit(attributes[name], f"{path}.{name}")
+        for name in sorted(asked):
+            self._field(tensor, name, value := getattr(tensor, name))
+            self._say(f"{path}.{name}", _text(value) if type(value) in _VALUES else "there")
 
     def _called(self, path: str) -> str:
         return f"'{path}'" if path else "the module"
@@ -396,7 +346,7 @@ class _Walk:
                 self._value_of_enum(value, path)
             return
         if isinstance(value, types.ModuleType):
-            self._say(path, f"module {value.__name__}" if names.whose(getattr(value, "__file__", None)) != "own" else "module")
+            self._say(path, f"module {value.__name__}" if names.whose_module(value) != "own" else "module")
             self._python_module(value)
             return
         if cls is tuple and all(type(entry) in _VALUES for entry in value):
@@ -407,7 +357,13 @@ class _Walk:
             self._say(path, f"the same as '{before[0]}'")
             return
         self._mark(value, path)
-        if isinstance(value, Tensor):
+        if isinstance(value, weakref.ProxyTypes):
+            self._cannot(f"'{path}' is a weak proxy, behind which what it stands for can change unseen; use the object, or a weakref.ref")
+        elif self._asks(value, path):
+            return
+        elif outside.variables(value) is not None:
+            self._environment()
+        elif isinstance(value, Tensor):
             self._tensor(value, path)
         elif isinstance(value, nn.Module):
             if id(value) in self._module_names:
@@ -431,11 +387,16 @@ class _Walk:
             self._container(value.args, f"{path}.args")
             self._container(value.keywords, f"{path}.keywords")
             self._visit_instance(value, path, plain=True)
-        elif isinstance(value, property | functools.cached_property | staticmethod | classmethod) or "__wrapped__" in (_instance_dictionary(value) or ()):
+        elif outside.is_cache(value):
+            self._cache(value, path)
+        elif isinstance(value, property | functools.cached_property | staticmethod | classmethod):
             self._say(path, f"a {cls.__name__}")
             for part in ("fget", "func", "__func__", "__wrapped__"):
                 if callable(inner := getattr(value, part, None)):
                     self._visit(inner, path)
+        elif callable(inner := (_instance_dictionary(value) or {}).get("__wrapped__")):
+            self._visit_instance(value, path)
+            self._visit(inner, f"{path}.__wrapped__")
         elif isinstance(value, _ATOMS):
             self._say(path, f"{cls.__name__} {names.short_name(value)}")
         elif isinstance(value, types.MappingProxyType):
@@ -445,11 +406,54 @@ class _Walk:
         else:
             self._visit_instance(value, path)
 
+    def _asks(self, function: Any, path: str, direct: bool = False) -> bool:
+        """Notes a function that asks the process for something, where the user's own code has it: `direct`, or at this place."""
+        if not callable(function) or (self._lenient and not direct):
+            return False
+        if word := outside.unseen(function):
+            self._cannot(f"'{path}' reads {word}, which a program cannot follow; give forward what it needs as an argument")
+            return True
+        known, answer = outside.question(function)
+        if known:
+            self.found.answers.append((function, answer))
+            self._say(f"{path}()", _text(answer))
+        return known
+
+    def _environment(self) -> None:
+        """Environment variables: those that the user's code spells out, by value; all of them, by identity."""
+        values = outside.variables(os.environ) or {}
+        self.found.sizes.append((values, len(values)))
+        for key, value in list(values.items()):
+            self._item(values, key, value)
+        for name in sorted(self.texts):
+            if (value := values.get(outside.variable_key(name))) is not None:
+                self._say(f"environment variable {name}", hashlib.sha256(value if isinstance(value, bytes) else value.encode()).hexdigest()[:12])
+
+    def _cache(self, wrapper: Any, path: str) -> None:
+        """A function with functools.lru_cache, and the results that it would give again. Which calls it has met is no part of what it is."""
+        self._say(path, "a cache")
+        self._visit(wrapper.__wrapped__, path)
+        if self._lenient:
+            return
+        self._soft += 1
+        for kept, key, held, result in outside.cached(wrapper):
+            self._item(kept, key, held)
+            self._visit(result, f"{path}[cached {_short_key(key)}]")
+        self._soft -= 1
+
     def _value_of_enum(self, value: enum.Enum, path: str) -> None:
         """An Enum's members stay; methods of its class may read globals."""
-        if names.whose_class(type(value)) in ("own", "installed") and self._met(type(value)) is None:
+        if names.whose_class(type(value)) not in ("own", "installed"):
+            return
+        if self._met(type(value)) is None:
             self._mark(type(value), path)
             self._class(type(value), names.short_name(type(value)))
+        if self._met(value) is None:
+            self._mark(value, path)
+            attributes = vars(value)
+            for key in sorted(k for k in self.known.intersection(attributes) if not k.startswith("_")):
+                self._item(attributes, key, attributes[key])
+                self._visit(attributes[key], f"{path}.{key}")
 
     def _tensor(self, tensor: Tensor, path: str) -> None:
         live = self._live.get(id(tensor))
@@ -462,51 +466,56 @@ class _Walk:
         if tensor.is_inference():
             self._cannot(f"'{path}' was made in inference mode and counts no changes; make it outside, or register it as a buffer")
             return
-        small = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.numel() * tensor.element_size() <= _COMPARED
+        small = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.numel() * tensor.element_size() <= COMPARED
         if isinstance(tensor, nn.Parameter) and not small:
             self._cannot(f"'{path}' is a parameter of no registered module, which .data can change unseen; register it (nn.ModuleList, nn.ParameterList)")
             return
         if self._lenient:
             return
+        self._asked_of_tensor(tensor, path)
         content = _tensor_digest(tensor) if tensor.device.type != "meta" else "meta"
         self._say(path, f"a tensor {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)} with contents {content}")
         self.found.versions.append((tensor, tensor._version))
-        if small:
-            self.found.contents.append((tensor, _bytes(tensor)))
+        if tensor.device.type == "cpu":
+            self.found.contents.append((tensor, first_bytes(tensor)))
 
     def _container(self, value: Any, path: str) -> None:
         """The entries of a tuple, list, dictionary or set."""
-        if _length(value) > _MOST:
-            self._cannot(f"'{path}' has {_length(value)} entries, too many to compare at each call")
+        if length(value) > _MOST:
+            self._cannot(f"'{path}' has {length(value)} entries, too many to compare at each call")
             return
         if isinstance(value, dict):
-            if self._lenient and _length(value) > 1000:
+            if self._lenient and length(value) > 1000:
                 return
             if not self._lenient:
-                self.found.sizes.append((value, _length(value)))
+                self.found.sizes.append((value, length(value)))
                 self._say(path, f"a {type(value).__name__} with {_keys(value)}")
+                self._order(value)
+            if isinstance(value, collections.defaultdict):
+                self._field(value, "default_factory", value.default_factory)
+                self._visit(value.default_factory, f"{path}.default_factory")
             for key, entry in list(dict.items(value)):
                 if not self._key_is_plain(key, path):
                     return
                 self._item(value, key, entry)
                 self._visit(entry, f"{path}[{_short_key(key)}]")
         elif isinstance(value, list):
-            if self._lenient and _length(value) > 1000:
+            if self._lenient and length(value) > 1000:
                 return
-            self.found.sizes.append((value, _length(value)))
-            self._say(path, f"a {type(value).__name__} of {_length(value)}")
+            self.found.sizes.append((value, length(value)))
+            self._say(path, f"a {type(value).__name__} of {length(value)}")
             for index, entry in enumerate(list.__iter__(value)):
                 self.found.elements.append((value, index, entry))
                 self._visit(entry, f"{path}[{index}]")
         elif isinstance(value, tuple):
-            self._say(path, f"a {type(value).__name__} of {_length(value)}")
+            self._say(path, f"a {type(value).__name__} of {length(value)}")
             for index, entry in enumerate(tuple.__iter__(value)):
                 self._visit(entry, f"{path}[{index}]")
         else:
             entries = sorted((set if isinstance(value, set) else frozenset).__iter__(value), key=repr)
             self._say(path, f"a {type(value).__name__} of {len(entries)}")
             if isinstance(value, set):
-                self.found.sizes.append((value, _length(value)))
+                self.found.sizes.append((value, length(value)))
                 self.found.members += [(value, entry) for entry in entries]
             for index, entry in enumerate(entries):
                 if not self._key_is_plain(entry, path):
@@ -534,14 +543,18 @@ class _Walk:
             if cls in (dict, list, tuple, set, frozenset):
                 return
         elif not plain:
-            self._say(path, f"a {cls.__name__}")
+            base = next((k for k in (bool, int, float, complex, str, bytes) if isinstance(value, k)), None)
+            self._say(path, f"a {cls.__name__}" + (f" {base.__repr__(value)}" if base is not None else ""))
         if isinstance(value, _UNSEEN_TYPES) or self._changes_unseen(value, cls, container):
             hint = "hold what forward needs of it as a number, a tensor or a buffer"
             self._cannot(f"'{path}' is a {cls.__module__}.{cls.__name__}, which can change unseen; {hint}")
             return
-        if home == "torch":
-            return
+        if outside.reads_files(cls, self.spelled):
+            self._cannot(f"'{path}' is a path, and forward may read what lies there, which a program cannot follow; give it as an argument")
         attributes = _instance_dictionary(value)
+        if home == "torch":
+            self._object_of_torch(value, cls, attributes, path)
+            return
         self.found.types.append((value, cls, attributes))
         if isinstance(value, weakref.ref) and (target := value()) is not None:
             self._visit(target, f"{path}()")
@@ -550,6 +563,22 @@ class _Walk:
         if attributes is not None and not (home == "stdlib" and not holds_more and cls.__module__ not in ("types", "argparse", "functools")):
             self._attributes(cls, attributes, path, wide)
         self._slots(value, cls, path, wide)
+        if home == "stdlib" and not container and attributes is None:
+            made = outside.parts(value)
+            for index, part in enumerate(made or ()):
+                self._visit(part, f"{path} (part {index})")
+
+    def _object_of_torch(self, value: Any, cls: type, attributes: dict[str, Any] | None, path: str) -> None:
+        """A distribution, a transform: all that it holds."""
+        package = f"{cls.__module__}.".split(".")[1]
+        if attributes is None or self._lenient or package.startswith("_") or package in _MACHINERY or not package:
+            return
+        self.found.types.append((value, cls, attributes))
+        for key in sorted(k for k in attributes if isinstance(k, str)):
+            if type(getattr(cls, key, None)).__name__ == "lazy_property":
+                continue  # computed of the others when it is asked for
+            self._item(attributes, key, attributes[key])
+            self._visit(attributes[key], f"{path}.{key}")
 
     def _attributes(self, cls: type, attributes: dict[str, Any], path: str, wide: bool) -> None:
         mine = set(attributes) if wide else self.known.intersection(attributes)
@@ -613,6 +642,8 @@ class _Walk:
     def _class(self, cls: type, path: str, construct: bool = False) -> bool:
         """What the code reads of a class, its bases included. True where its objects answer to names that cannot be told."""
         wide = self._answers_anything(cls, path)
+        if names.whose_class(type(cls)) in ("own", "installed") and not self._lenient and (type(cls), False) not in self._classes:
+            self._class(type(cls), names.short_name(type(cls)))
         if (cls, construct) in self._classes:
             return wide
         self._classes.add((cls, construct))
@@ -631,6 +662,8 @@ class _Walk:
                 continue
             place = dictionary_of(base)
             self._lenient += home == "installed"
+            if home == "own":
+                self._field(base, "__mro__", base.__mro__)
             try:
                 self._class_attributes(base, place, earlier, construct)
             finally:
@@ -641,15 +674,28 @@ class _Walk:
     def _forward_of_torch(self, forward: Any, path: str) -> None:
         """The code of graphs that torch writes (GraphModule) is the user's; torch's own is known by its name."""
         own = isinstance(forward, types.FunctionType) and names.whose(forward.__code__.co_filename) == "own"
+        if not own:
+            self._functions_of_torch(forward)
         self._lenient += not own
         self._visit(forward, f"{path}.forward")
         self._lenient -= not own
+
+    def _functions_of_torch(self, forward: Any) -> None:
+        """What a forward of torch's calls of torch's modules (`F.gelu`), which some replace."""
+        if not isinstance(forward, types.FunctionType):
+            return
+        read, known = names.reads(forward.__code__), forward.__globals__
+        for module in [known[name] for name in sorted(read.loaded.intersection(known)) if isinstance(known[name], types.ModuleType)]:
+            for key in sorted(read.names.intersection(vars(module))):
+                if isinstance(vars(module)[key], types.FunctionType | types.BuiltinFunctionType):
+                    self._item(vars(module), key, vars(module)[key])
+                    self._visit(vars(module)[key], f"{module.__name__}.{key}")
 
     def _class_attributes(self, base: type, place: dict[str, Any], earlier: list[dict[str, Any]], construct: bool) -> None:
         for key in sorted(k for k in place if isinstance(k, str)):
             implicit = key.startswith("__") and key.endswith("__")
             constructs = construct and key in _CONSTRUCTS
-            if key in _SETUP and not constructs:
+            if key in _SETUP and not constructs and not (key in _TEXT_OF and self.may_format and not issubclass(base, nn.Module)):
                 continue
             if key == "forward" and issubclass(base, nn.Module):
                 implicit = True
@@ -685,6 +731,8 @@ class _Walk:
         code = function.__code__
         if home in ("torch", "stdlib"):
             self._say(path, f"function {function.__module__}.{function.__qualname__}")
+            if function in (os.getenv, os.getenvb) and not self._lenient:
+                self._environment()
             self._closure(function, path)
             return
         self._lenient += home == "installed"
@@ -727,6 +775,10 @@ class _Walk:
         if self._lenient:
             self._code_of_package(read, known)
             return
+        self.own_names |= read.names
+        self.texts |= {text for text in read.texts if text.isidentifier()}
+        self.formats = self.formats or read.formats
+        self.identities = self.identities or read.identities
         self.asked |= read.asked
         hook = function.__name__ in ("__getattr__", "__getattribute__")
         self.anything = self.anything or (read.as_hook if hook else read.anything)
@@ -738,7 +790,11 @@ class _Walk:
                 self._global(known[name], name)
             else:
                 self._missing(known, name)  # a builtin, until somebody defines it
-        for name in sorted(read.imported):
+                if name in vars(builtins):
+                    self._item(vars(builtins), name, vars(builtins)[name])
+                    self._asks(vars(builtins)[name], name)
+        by_text = read.texts if "import_module" in read.names or "__import__" in read.loaded else set()
+        for name in sorted(read.imported | by_text):
             package = known.get("__package__")
             for full in (name, f"{package}.{name}" if package else name):
                 if full in sys.modules:
@@ -770,8 +826,10 @@ class _Walk:
         if (id(module), False) in self._seen:
             return
         self._seen[(id(module), False)] = (module.__name__, module)
-        home = names.whose(getattr(module, "__file__", None)) if getattr(module, "__file__", None) else "stdlib"
+        home = names.whose_module(module)
         place = vars(module)
+        if not self._lenient:
+            self._asked_of_module(module, home, place)
         lenient = home != "own"
         self._lenient += lenient
         try:
@@ -789,6 +847,33 @@ class _Walk:
             self._lenient -= lenient
 
 
+    def _asked_of_module(self, module: types.ModuleType, home: str, place: dict[str, Any]) -> None:
+        """Of a module that the user's code reads by itself: settings, the environment, and a way of its own to find names."""
+        for key in sorted(self.spelled.intersection(place)) if home in ("torch", "stdlib") else ():
+            self._asks(place[key], f"{module.__name__}.{key}", direct=True)
+        if home == "torch":
+            for key in sorted(self.spelled.intersection(place)):
+                inner = place[key]
+                if isinstance(inner, types.ModuleType) and (id(inner), None) not in self._pairs and names.whose_module(inner) == "torch":
+                    self._pairs.add((id(inner), None))
+                    self._asked_of_module(inner, home, vars(inner))
+        if home == "torch" and type(module) is not types.ModuleType:
+            for key in sorted(self.spelled):
+                if (getter := outside.flag(module, key)) is not None:
+                    self.found.answers.append((getter, getter()))
+                    self._say(f"{module.__name__}.{key}", _text(getter()))
+        if module is os and not self.spelled.isdisjoint(("environ", "environb", "getenv", "getenvb")):
+            self._environment()
+        if module is sys and "argv" in self.spelled:
+            self._item(place, "argv", sys.argv)
+            self._visit(sys.argv, "sys.argv")
+        if module is sys and "modules" in self.spelled:
+            self._cannot("forward reads sys.modules, and what it finds there cannot be told; import what it needs at the top of its file")
+        if home == "own" and isinstance(finder := place.get("__getattr__"), types.FunctionType):
+            self._item(place, "__getattr__", finder)
+            self._visit(finder, f"{module.__name__}.__getattr__")
+
+
 def _is_numpy_number(cls: type) -> bool:
     return cls.__module__ == "numpy" and any(base.__name__ == "generic" for base in cls.__mro__)
 
@@ -801,8 +886,12 @@ def _instance_dictionary(value: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _in_order(value: dict[Any, Any]) -> Iterator[Any]:
+    return collections.OrderedDict.__iter__(value) if isinstance(value, collections.OrderedDict) else dict.__iter__(value)
+
+
 def _keys(value: dict[Any, Any]) -> str:
-    return ", ".join(_short_key(key) for key in dict.__iter__(value))[:200] + f" ({_length(value)})"
+    return ", ".join(_short_key(key) for key in _in_order(value))[:200] + f" ({length(value)})"
 
 
 def _short_key(key: Any) -> str:
@@ -839,7 +928,8 @@ def _mentioned_by_torch(cls: type) -> frozenset[str]:
 
 def plain_function(member: Any) -> types.FunctionType | None:
     """The Python function inside a method, property or decorated function; None for anything else."""
-    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
-    while hasattr(member, "__wrapped__"):
-        member = member.__wrapped__
+    if isinstance(member, property | functools.cached_property | staticmethod | classmethod | types.MethodType):
+        member = member.fget if isinstance(member, property) else member.func if isinstance(member, functools.cached_property) else member.__func__
+    while "__wrapped__" in (_instance_dictionary(member) or ()):  # and not by asking: an object may answer to any name, or raise what it likes
+        member = vars(member)["__wrapped__"]
     return member if isinstance(member, types.FunctionType) else None

@@ -6,7 +6,7 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,10 @@ class Signature:
 
     def name(self, place: int) -> str:
         return self._places[place] if place < len(self._places) else f"argument {place}"
+
+    def extras(self, names: Iterable[str]) -> list[str]:
+        """Of keyword arguments those that only **kwargs takes, whose order forward can see."""
+        return [name for name in names if name not in self._names]
 
     def form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form:
         """The call as the captured one was made, where it is equal to one that was."""

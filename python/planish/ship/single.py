@@ -93,7 +93,8 @@ def _sibling(stem):
     return sys.modules[name]
 
 
-for _part in ("names", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):  # PARTS of guards.py
+# PARTS of guards.py
+for _part in ("names", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):
     _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")

@@ -1,0 +1,50 @@
+"""What a caller sees of a call beside the values that it returns: memory that results share, and settings of the process that are left changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+_INPUT, _STATE = "shares memory with an input", "shares memory with a parameter or buffer"
+_ITSELF, _GRADIENTS = "has elements that share one place in memory", "requires gradients"
+ALL = frozenset({_INPUT, _STATE, _ITSELF, _GRADIENTS})
+
+_SETTINGS: dict[str, Callable[[], Any]] = {
+    "the default dtype": torch.get_default_dtype,
+    "the mode for deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "autocast": torch.is_autocast_enabled,
+}
+
+
+def bonds(result: Any, inputs: Iterable[Any], model: nn.Module) -> frozenset[str]:
+    """What a result has to do with what was there before the call. In words; a result that is a parameter requires gradients by right."""
+    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided or not result.numel():
+        return frozenset()
+    found = set()
+    memory = result.untyped_storage().data_ptr()
+    if any(isinstance(t, torch.Tensor) and t.layout is torch.strided and t.untyped_storage().data_ptr() == memory for t in inputs):
+        found.add(_INPUT)
+    if any(t.untyped_storage().data_ptr() == memory for t in (*model.parameters(), *model.buffers())):
+        found.add(_STATE)
+    if any(size > 1 and stride == 0 for size, stride in zip(result.shape, result.stride(), strict=True)):
+        found.add(_ITSELF)
+    if result.requires_grad:
+        found.add(_GRADIENTS)
+    return frozenset(found)
+
+
+def settings() -> dict[str, Any]:
+    return {name: ask() for name, ask in _SETTINGS.items()}
+
+
+def changed(before: dict[str, Any]) -> str | None:
+    """In words, a setting of the process that is not what it was."""
+    if torch.is_grad_enabled():  # no call here is made so
+        return "the recording of gradients on"
+    for name, ask in _SETTINGS.items():
+        if (now := ask()) != before[name]:
+            return f"{name} at {now}"
+    return None

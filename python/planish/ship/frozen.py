@@ -1,0 +1,165 @@
+"""What was found that a module's forward can reach: comparisons that a call makes, the same by value, and how another state differs.
+
+Copied into every shipped folder and file beside guards.py: torch and the standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import types
+from typing import Any
+
+import torch
+from torch import nn
+
+outside = importlib.import_module(f"{__name__.removesuffix('frozen')}outside")
+
+Tensor = torch.Tensor
+_ABSENT = object()
+COMPARED = 4096  # bytes of a tensor on the CPU that are compared, the first ones: `.data` and NumPy leave no version behind
+
+_get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
+
+
+def length(container: Any) -> int:
+    kind: Any = next(k for k in (dict, list, tuple, set, frozenset) if isinstance(container, k))
+    return int(kind.__len__(container))
+
+
+class Reached:
+    """What was found. The lists are read by the C form as well (python/planish/_call.cpp); None in a dictionary's place is the root module's
+    own, of which no reference is kept."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[dict[Any, Any] | None, Any, Any]] = []  #: dictionary, key, value
+        self.absent: list[tuple[dict[Any, Any] | None, Any]] = []
+        self.sizes: list[tuple[Any, int]] = []  #: of a dictionary, list or set
+        self.elements: list[tuple[list[Any], int, Any]] = []
+        self.members: list[tuple[Any, Any]] = []  #: of a set
+        self.fields: list[tuple[Any, str, Any]] = []  #: object, attribute, value
+        self.types: list[tuple[Any, type, dict[str, Any] | None]] = []  #: object, class, dictionary
+        self.versions: list[tuple[Tensor, int]] = []
+        self.contents: list[tuple[Tensor, bytes]] = []  #: of tensors on the CPU: their first bytes
+        self.orders: list[tuple[dict[Any, Any], tuple[Any, ...], Any]] = []  #: dictionary, its keys, and what iterates over it (None: any)
+        self.answers: list[tuple[Any, Any]] = []  #: of functions without arguments
+        self.asks_mode = False  #: whether code beside torch's asks for a module's `training`
+        self.asks_tensors = False  #: whether the user's code asks tensors for more than their contents and layout: gradients, being one object
+        self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
+        self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
+        self.tokens: dict[str, str] = {}  #: by path: what was there
+        self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
+        self.problem = ""
+        self.hooks: list[dict[int, Any]] = []  #: that run before the modules' forwards; compared where modules are
+        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
+
+    def plan(self) -> dict[str, Any]:
+        """As the C form reads it. Raises where it is not for that."""
+        return {
+            "items": self.items,
+            "absent": self.absent,
+            "sizes": [(thing, count, 1 if isinstance(thing, list) else 2 if isinstance(thing, set) else 0) for thing, count in self.sizes],
+            "elements": self.elements,
+            "members": self.members,
+            "fields": self.fields,
+            "types": self.types,
+            "versions": self.versions,
+            "contents": self.contents,
+            "orders": self.orders,
+            "answers": [(function, None, answer) for function, answer in self.answers],
+        }
+
+    def count(self) -> int:
+        """How many comparisons a call makes."""
+        return sum(len(rows) for rows in self.plan().values())
+
+    def fits(self, root: nn.Module, grad: bool) -> bool:
+        """Whether all is as it was. With `grad`, tensors that require gradients do not fit: the program gives none for them."""
+        own = vars(root)
+        for found, key, value in self.items:
+            if _get(own if found is None else found, key, _ABSENT) is not value:
+                return False
+        for found, key in self.absent:
+            if _get(own if found is None else found, key, _ABSENT) is not _ABSENT:
+                return False
+        for thing, count in self.sizes:
+            if length(own if thing is None else thing) != count:
+                return False
+        for sequence, index, value in self.elements:
+            if list.__getitem__(sequence, index) is not value:  # its length was asked before
+                return False
+        for group, value in self.members:
+            if not set.__contains__(group, value):
+                return False
+        for thing, name, value in self.fields:
+            try:
+                if getattr(thing, name) is not value:
+                    return False
+            except (AttributeError, ValueError):  # a slot or a closure's cell that was emptied
+                return False
+        for thing, cls, attributes in self.types:
+            if type(thing) is not cls or (attributes is not None and object.__getattribute__(thing, "__dict__") is not attributes):
+                return False
+        for tensor, version in self.versions:
+            if tensor._version != version or (grad and tensor.requires_grad):
+                return False
+        for thing, keys, iterate in self.orders:
+            if any(a is not b for a, b in zip((iterate or dict.__iter__)(thing), keys, strict=False)):
+                return False
+        return all(first_bytes(tensor) == kept for tensor, kept in self.contents) and all(function() == then for function, then in self.answers)
+
+    def asks_for_gradients(self) -> bool:
+        """Whether the user's code asks whether gradients are recorded: then no call that records them gets the program's answer."""
+        return self.asks_tensors or any(function in outside.CAPTURED_UNDER for function, _ in self.answers)
+
+    def answered_otherwise(self) -> str:
+        """In one sentence, a question of the code's that the process answers otherwise than it did; empty where there is none."""
+        for function, then in self.answers:
+            if (now := function()) != then:
+                return f"forward asks {getattr(function, '__name__', 'torch')}(), which is {now}, captured was {then}"
+        return ""
+
+    def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
+        """How this is another state than one of these tokens; None if it is the same by value."""
+        if self.problem:
+            return Difference(self, self.problem, None)
+        if found := unlike(tokens, self.tokens):
+            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+        found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
+        return Difference(self, found, None) if found else None
+
+
+class Difference:
+    """A state that is not the captured one, and how it is other, in one sentence."""
+
+    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
+        self._state, self.why, self._place = state, why, place
+        self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
+
+    def holds(self, root: nn.Module) -> bool:
+        """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
+        if self._place is None:
+            return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
+        holder, key, value = self._place
+        return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
+
+
+def _differing(then: dict[str, str], now: dict[str, str]) -> str:
+    """The first path whose tokens differ, among the shortest."""
+    return min((p for p in then.keys() | now.keys() if then.get(p) != now.get(p)), key=lambda p: (p.count("."), p))
+
+
+def unlike(then: dict[str, str], now: dict[str, str]) -> str:
+    """In one sentence, the first difference between tokens; empty where there is none."""
+    if then == now:
+        return ""
+    path = _differing(then, now)
+    return f"'{path}' is {now.get(path, 'absent')}, captured was {then.get(path, 'absent')}"
+
+
+def first_bytes(tensor: Tensor, most: int = COMPARED) -> bytes:
+    """The first bytes of the memory that a tensor lies in."""
+    if not tensor.numel() or not tensor.data_ptr():
+        return b""
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return ctypes.string_at(tensor.data_ptr(), min(most, (last + 1) * tensor.element_size()))
