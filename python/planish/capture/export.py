@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from planish.capture import arguments, losses
+from planish.capture import arguments, losses, quantised
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
@@ -123,6 +123,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in KEEP]:
         table.pop(op)
     table.update(losses.DECOMPOSITIONS)
+    table.update(quantised.DECOMPOSITIONS)
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.prims.copy_strided.default] = _copy_strided
     table[torch.ops.prims.convert_element_type.default] = _convert
