@@ -62,7 +62,7 @@ struct Layer : GraphBuilder {
 };
 
 struct Form {
-  const char* name;
+  std::string name;
   std::function<void(Layer&)> build;
   Codes::Form form;
   Codes::Scale scaled;
@@ -196,7 +196,13 @@ Kernel only_kernel(const Form& form, Layer& layer) {
   options.limits.contractions = true;
   const auto cut = partition(layer.graph, options);
   REQUIRE_MESSAGE(cut.has_value(), cut.error().message);
-  REQUIRE(cut->order.size() == 1);
+  LowerLimits limits;
+  limits.contractions = true;
+  const std::array<int, 1> outputs{layer.graph.outputs[0].value};
+  const auto whole = lower(layer.graph, std::vector<bool>(layer.graph.nodes.size(), true), outputs, limits);
+  REQUIRE_MESSAGE(whole.has_value(), whole.error().message);
+  const auto why = skinny_of(*whole);
+  REQUIRE_MESSAGE(cut->order.size() == 1, (why ? std::string("not fused") : why.error().message));
   return cut->regions[0].kernel;
 }
 

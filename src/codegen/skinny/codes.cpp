@@ -11,6 +11,7 @@
 
 #include "codegen/emit/expression.h"
 #include "codegen/node_text.h"
+#include "codegen/passes.h"
 
 namespace planish::codegen::skinny {
 namespace {
@@ -21,7 +22,7 @@ constexpr int piece_bytes = 16;
 constexpr int step_pieces = 4;  ///< that the lanes of a warp have of one row and step
 
 std::unexpected<Error> no_codes(const char* why) {
-  return fail("unsupported", why);
+  return fail("unsupported", fmt::format("weights computed of {}", why));
 }
 
 bool is_whole(DType dtype) {
@@ -188,19 +189,20 @@ struct CodePlace {
 
 class CodeFinder {
  public:
-  CodeFinder(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k)
-      : kernel_(kernel), factor_(factor), n_(n), k_(k) {}
+  CodeFinder(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k, DType half)
+      : kernel_(kernel), factor_(factor), n_(n), k_(k), half_(half) {}
 
   Result<Codes> find() {
     PLANISH_CHECK(stored());
     std::int64_t depth = 1;
     for (const int v : k_) depth *= kernel_.space.extent(v);
+    Result<Codes> found = no_codes("rows of no whole pieces of 16 bytes");
     for (const int bits : {8, 4}) {
       if (depth % (8 * piece_bytes / bits) != 0) continue;
-      auto found = in(bits, depth / (8 * piece_bytes / bits));
-      if (found || found.error().kind != "unsupported") return found;
+      found = in(bits, depth / (8 * piece_bytes / bits));
+      if (found) break;
     }
-    return no_codes("codes that do not lie one after the other along the sum, in whole pieces of 16 bytes");
+    return found;
   }
 
  private:
@@ -214,16 +216,15 @@ class CodeFinder {
     double most = 0;
     for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
       const Node& one = old(id);
-      if (one.op == Op::reduced || one.op == Op::scanned || gathers(one))
-        return no_codes("weights made of sums, or gathered");
+      if (one.op == Op::reduced || one.op == Op::scanned || gathers(one)) return no_codes("sums, or gathered");
       if (one.op != Op::load) continue;
       const Input& input = kernel_.inputs[static_cast<std::size_t>(one.input)];
       const double bytes = static_cast<double>(input.storage_elements) * size_of(input.dtype);
       if (bytes > most) most = bytes, out_.input = one.input;
     }
-    if (out_.input < 0) return no_codes("weights made of nothing stored");
+    if (out_.input < 0) return no_codes("nothing stored");
     const DType dtype = stored_as(out_.input);
-    if (!is_float8(dtype) && !is_integer(dtype)) return no_codes("weights computed of a tensor that is not quantised");
+    if (!is_float8(dtype) && !is_integer(dtype)) return no_codes("a tensor that is not quantised");
     if (size_of(dtype) > 4) return no_codes("codes in words of 64 bits");
     return {};
   }
@@ -256,6 +257,11 @@ class CodeFinder {
       for (std::size_t j = 0; j < elements.size(); ++j) elements[j] = {.rest = weights[j]};
     }
     place_scale(elements[0].scale);
+    // What is multiplied in 16 bits must have been rounded to them.
+    if (out_.scaled == Codes::Scale::piece && !is_narrow_number(out_.scale)) {
+      for (std::size_t j = 0; j < elements.size(); ++j) elements[j] = {.rest = weights[j]};
+      place_scale(-1);
+    }
     if (!simple(elements)) {
       out_.form = Codes::Form::computed;
       out_.elements.clear();
@@ -278,7 +284,7 @@ class CodeFinder {
       if (!one.where.empty() || !one.index.is_affine()) return no_codes("codes at places that are no plain ones");
       const IndexExpr row = IndexExpr::build(one.index.constant_term() / step * step, one.index.terms());
       if (one.index.constant_term() < 0 || one.index.coefficient_of(out_.variable) != step)
-        return no_codes("codes apart");
+        return no_codes("codes that do not lie one after the other along the sum");
       for (const auto& term : one.index.terms()) {
         const int v = term.atom.variable;
         if (v != out_.variable && std::ranges::find(n_, v) == n_.end()) return no_codes("codes for each row of x");
@@ -391,6 +397,19 @@ class CodeFinder {
     return true;
   }
 
+  /// Whether 16 bits hold what a node gives.
+  bool is_narrow_number(int id) const {
+    if (half_type(out_.piece, id) == half_ || has_eight_bits(out_.piece, id)) return true;
+    while (node(id).op == Op::cast && is_whole_or_float(node(id).dtype)) id = node(id).args[0];
+    const Node& one = node(id);
+    if (one.op == Op::shift_right) return one.dtype == DType::u8;
+    if (one.op != Op::bitwise_and) return false;
+    return std::ranges::any_of(one.args, [&](int arg) {
+      const auto mask = constant(arg);
+      return mask && *mask >= 0 && *mask < 256;
+    });
+  }
+
   /// The number of a node that is a code as it lies, or nothing.
   std::optional<CodePlace> place_of(int id) const {
     const DType stored = stored_as(out_.input);
@@ -398,7 +417,7 @@ class CodeFinder {
       const std::int64_t step = piece_bytes / size_of(stored);
       return static_cast<int>(node(load).index.constant_term() % step) * size_of(stored) * 8;
     };
-    while (node(id).op == Op::cast && !is_code(id) && whole_or_float(node(id).dtype)) id = node(id).args[0];
+    while (node(id).op == Op::cast && !is_code(id) && is_whole_or_float(node(id).dtype)) id = node(id).args[0];
     if (is_code(id)) {
       switch (stored) {
         case DType::i8:
@@ -459,7 +478,7 @@ class CodeFinder {
     return std::nullopt;
   }
 
-  static bool whole_or_float(DType dtype) { return is_integer(dtype) || dtype == DType::f32 || is_half(dtype); }
+  static bool is_whole_or_float(DType dtype) { return is_integer(dtype) || dtype == DType::f32 || is_half(dtype); }
 
   /// Whether every element is a code at a place of its own, with one zero point; sets form, order and zero.
   bool simple(const std::vector<CodeElement>& elements) {
@@ -488,6 +507,7 @@ class CodeFinder {
     const bool floats = out_.form == Codes::Form::e4m3 || out_.form == Codes::Form::e5m2;
     if (floats && (zero != 0 || elements[0].zero >= 0)) return false;
     if (out_.bits == 8 && zero != 0 && elements[0].zero >= 0) return false;
+    if (elements[0].zero >= 0 && !is_narrow_number(elements[0].zero)) return false;
     out_.zero = static_cast<int>(zero);
     out_.zero_point = elements[0].zero;
     out_.zeroed = out_.zero_point >= 0;
@@ -528,6 +548,7 @@ class CodeFinder {
   const Kernel& kernel_;
   const int factor_;
   const std::vector<int>&n_, &k_;
+  const DType half_;
   Codes out_;
 };
 
@@ -545,8 +566,9 @@ bool alike(const Codes& a, const Codes& b) {
          a.flipped == b.flipped && a.order == b.order;
 }
 
-Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k) {
-  return CodeFinder(kernel, factor, n, k).find();
+Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
+                       DType half) {
+  return CodeFinder(kernel, factor, n, k, half).find();
 }
 
 }  // namespace planish::codegen::skinny

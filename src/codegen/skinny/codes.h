@@ -41,9 +41,11 @@ struct Codes {
   std::string note() const;                 ///< for messages: "4 bits, a scale every 128"
 };
 
-/// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest. Error kind
+/// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest, and is
+/// multiplied in the type `half`. Error kind
 /// `unsupported` where nothing stored in 8 or 4 bits is behind it, or its codes do not lie one after the other.
-Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k);
+Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
+                       DType half);
 
 /// Whether two factors of one product can be parts of one kernel.
 bool alike(const Codes& a, const Codes& b);

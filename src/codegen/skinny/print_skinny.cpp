@@ -193,8 +193,8 @@ class Printer {
       const std::string_view how = size == 1 ? "byte" : size == 2 ? "half" : "word";
       return printing::load_form(fmt::format("({})code_{}(raw, {})", printing::storage_type(dtype), how, at), dtype);
     }
-    const std::string value =
-        printing::load_form(fmt::format("load_constant(args.in{} + ({}))", load.input, writer.place_of(load.index)), dtype);
+    const std::string value = printing::load_form(
+        fmt::format("load_constant(args.in{} + ({}))", load.input, writer.place_of(load.index)), dtype);
     const std::string where = writer.condition(load.where);
     if (where.empty()) return value;
     return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));

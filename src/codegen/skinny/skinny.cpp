@@ -1,6 +1,7 @@
 #include "codegen/skinny/skinny.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "codegen/contraction/direct.h"
@@ -106,17 +107,32 @@ class Finder {
       }
     }
     if (out_.n.empty()) return no("one vector of weights");
+    along_memory();
     out_.count = extent_of(kernel_, out_.m);
     out_.rows = extent_of(kernel_, out_.n);
     out_.depth = extent_of(kernel_, out_.k);
     return {};
   }
 
+  /// Variables of k in the order in which memory runs along them where x is loaded: of nibbles beside each other the
+  /// kernel's own order has the pair's first.
+  void along_memory() {
+    const std::vector<int> roots{out_.operand};
+    double most = 0;
+    const Node* load = nullptr;
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      const double all = elements(id);
+      if (node(id).op == Op::load && node(id).index.is_affine() && all > most) most = all, load = &node(id);
+    }
+    if (load == nullptr) return;
+    std::ranges::stable_sort(out_.k, std::ranges::greater{}, [&](int v) { return load->index.coefficient_of(v); });
+  }
+
   /// Memory runs along k, and each row begins at a multiple of 16 bytes.
   Status weights() {
     for (auto& part : out_.parts) {
       if (part.load < 0) {
-        PLANISH_TRY(auto codes, skinny::codes_of(kernel_, part.weights, out_.n, out_.k));
+        PLANISH_TRY(auto codes, skinny::codes_of(kernel_, part.weights, out_.n, out_.k, out_.half));
         part.codes = std::make_shared<const skinny::Codes>(std::move(codes));
       }
       const auto& first = out_.parts.front().codes;
