@@ -81,3 +81,100 @@ std::string with_float8(std::string source) {
 }
 
 }  // namespace planish::codegen::printing
+
+namespace planish::codegen {
+namespace {
+
+constexpr std::string_view float8_of_vectors = R"TEXT(//@ float8
+// Adding 2^(24 - bias - mantissa) leaves a subnormal's units in the last places of the sum.
+template <int mantissa, int bias, int beyond, int top, int none, class V> FN typename Of<V>::I float8_code(V x) {
+  typedef typename Of<V>::I I;
+  const I b = bits(x), m = b & 0x7fffffff, zero = I{};
+  const I normal = (m - ((127 - bias) << 23) + ((1 << (22 - mantissa)) - 1) + ((m >> (23 - mantissa)) & 1)) >> (23 - mantissa);
+  constexpr int unit = (127 + 24 - bias - mantissa) << 23;
+  const I small = bits(from<V>(m) + __builtin_bit_cast(float, unit)) - unit;
+  I r = m < ((128 - bias) << 23) ? small : normal;
+  r = m >= beyond ? zero + top : r;
+  r = m > 0x7f800000 ? zero + none : r;
+  const I sign = (b >> 24) & 0x80;
+  if constexpr (none == 0x80) return r == 0 ? zero : r | sign;
+  return r | sign;
+}
+template <int mantissa, int bias, int infinity, int none, class V> FN V float8_value(typename Of<V>::I c) {
+  typedef typename Of<V>::I I;
+  const I m = c & 0x7f, zero = I{};
+  I b = bits(from<V>(I(m << (23 - mantissa))) * __builtin_bit_cast(float, (254 - bias) << 23));
+  b = m >= infinity ? zero + 0x7f800000 : b;
+  if constexpr (none == 0x80) b = c == 0x80 ? zero + 0x7fc00000 : b;
+  else b = m >= none ? zero + 0x7fc00000 : b;
+  return from<V>(I(b | ((c & 0x80) << 24)));
+}
+//@ float8_e4m3fn float8
+FN vf widen_float8_e4m3fn(vi c) { return float8_value<3, 7, 0x100, 0x7f, vf>(c); }
+FN float widen_float8_e4m3fn(int c) { return float8_value<3, 7, 0x100, 0x7f, float>(c); }
+FN vi narrow_float8_e4m3fn(vf x) { return float8_code<3, 7, 0x43e80001, 0x7f, 0x7f>(x); }
+FN int narrow_float8_e4m3fn(float x) { return float8_code<3, 7, 0x43e80001, 0x7f, 0x7f>(x); }
+FN vf round_float8_e4m3fn(vf x) { return widen_float8_e4m3fn(narrow_float8_e4m3fn(x)); }
+FN float round_float8_e4m3fn(float x) { return widen_float8_e4m3fn(narrow_float8_e4m3fn(x)); }
+//@ load_float8_e4m3fn float8_e4m3fn load_u8
+FN vf load_float8_e4m3fn(const unsigned char* p) { return widen_float8_e4m3fn(load_u8(p)); }
+FN vf load_float8_e4m3fn(const unsigned char* p, int n) { return widen_float8_e4m3fn(load_u8(p, n)); }
+FN float one_float8_e4m3fn(const unsigned char* p) { return widen_float8_e4m3fn(one_u8(p)); }
+//@ store_float8_e4m3fn float8_e4m3fn store_u8
+FN void store_float8_e4m3fn(unsigned char* p, vf v) { store_u8(p, narrow_float8_e4m3fn(v)); }
+FN void store_float8_e4m3fn(unsigned char* p, vf v, int n) { store_u8(p, narrow_float8_e4m3fn(v), n); }
+FN void put_float8_e4m3fn(unsigned char* p, float v) { put_u8(p, narrow_float8_e4m3fn(v)); }
+//@ float8_e5m2 float8
+FN vf widen_float8_e5m2(vi c) { return float8_value<2, 15, 0x7c, 0x7d, vf>(c); }
+FN float widen_float8_e5m2(int c) { return float8_value<2, 15, 0x7c, 0x7d, float>(c); }
+FN vi narrow_float8_e5m2(vf x) { return float8_code<2, 15, 0x47700000, 0x7c, 0x7f>(x); }
+FN int narrow_float8_e5m2(float x) { return float8_code<2, 15, 0x47700000, 0x7c, 0x7f>(x); }
+FN vf round_float8_e5m2(vf x) { return widen_float8_e5m2(narrow_float8_e5m2(x)); }
+FN float round_float8_e5m2(float x) { return widen_float8_e5m2(narrow_float8_e5m2(x)); }
+//@ load_float8_e5m2 float8_e5m2 load_u8
+FN vf load_float8_e5m2(const unsigned char* p) { return widen_float8_e5m2(load_u8(p)); }
+FN vf load_float8_e5m2(const unsigned char* p, int n) { return widen_float8_e5m2(load_u8(p, n)); }
+FN float one_float8_e5m2(const unsigned char* p) { return widen_float8_e5m2(one_u8(p)); }
+//@ store_float8_e5m2 float8_e5m2 store_u8
+FN void store_float8_e5m2(unsigned char* p, vf v) { store_u8(p, narrow_float8_e5m2(v)); }
+FN void store_float8_e5m2(unsigned char* p, vf v, int n) { store_u8(p, narrow_float8_e5m2(v), n); }
+FN void put_float8_e5m2(unsigned char* p, float v) { put_u8(p, narrow_float8_e5m2(v)); }
+//@ float8_e4m3fnuz float8
+FN vf widen_float8_e4m3fnuz(vi c) { return float8_value<3, 8, 0x100, 0x80, vf>(c); }
+FN float widen_float8_e4m3fnuz(int c) { return float8_value<3, 8, 0x100, 0x80, float>(c); }
+FN vi narrow_float8_e4m3fnuz(vf x) { return float8_code<3, 8, 0x43780000, 0x80, 0x80>(x); }
+FN int narrow_float8_e4m3fnuz(float x) { return float8_code<3, 8, 0x43780000, 0x80, 0x80>(x); }
+FN vf round_float8_e4m3fnuz(vf x) { return widen_float8_e4m3fnuz(narrow_float8_e4m3fnuz(x)); }
+FN float round_float8_e4m3fnuz(float x) { return widen_float8_e4m3fnuz(narrow_float8_e4m3fnuz(x)); }
+//@ load_float8_e4m3fnuz float8_e4m3fnuz load_u8
+FN vf load_float8_e4m3fnuz(const unsigned char* p) { return widen_float8_e4m3fnuz(load_u8(p)); }
+FN vf load_float8_e4m3fnuz(const unsigned char* p, int n) { return widen_float8_e4m3fnuz(load_u8(p, n)); }
+FN float one_float8_e4m3fnuz(const unsigned char* p) { return widen_float8_e4m3fnuz(one_u8(p)); }
+//@ store_float8_e4m3fnuz float8_e4m3fnuz store_u8
+FN void store_float8_e4m3fnuz(unsigned char* p, vf v) { store_u8(p, narrow_float8_e4m3fnuz(v)); }
+FN void store_float8_e4m3fnuz(unsigned char* p, vf v, int n) { store_u8(p, narrow_float8_e4m3fnuz(v), n); }
+FN void put_float8_e4m3fnuz(unsigned char* p, float v) { put_u8(p, narrow_float8_e4m3fnuz(v)); }
+//@ float8_e5m2fnuz float8
+FN vf widen_float8_e5m2fnuz(vi c) { return float8_value<2, 16, 0x100, 0x80, vf>(c); }
+FN float widen_float8_e5m2fnuz(int c) { return float8_value<2, 16, 0x100, 0x80, float>(c); }
+FN vi narrow_float8_e5m2fnuz(vf x) { return float8_code<2, 16, 0x47700000, 0x80, 0x80>(x); }
+FN int narrow_float8_e5m2fnuz(float x) { return float8_code<2, 16, 0x47700000, 0x80, 0x80>(x); }
+FN vf round_float8_e5m2fnuz(vf x) { return widen_float8_e5m2fnuz(narrow_float8_e5m2fnuz(x)); }
+FN float round_float8_e5m2fnuz(float x) { return widen_float8_e5m2fnuz(narrow_float8_e5m2fnuz(x)); }
+//@ load_float8_e5m2fnuz float8_e5m2fnuz load_u8
+FN vf load_float8_e5m2fnuz(const unsigned char* p) { return widen_float8_e5m2fnuz(load_u8(p)); }
+FN vf load_float8_e5m2fnuz(const unsigned char* p, int n) { return widen_float8_e5m2fnuz(load_u8(p, n)); }
+FN float one_float8_e5m2fnuz(const unsigned char* p) { return widen_float8_e5m2fnuz(one_u8(p)); }
+//@ store_float8_e5m2fnuz float8_e5m2fnuz store_u8
+FN void store_float8_e5m2fnuz(unsigned char* p, vf v) { store_u8(p, narrow_float8_e5m2fnuz(v)); }
+FN void store_float8_e5m2fnuz(unsigned char* p, vf v, int n) { store_u8(p, narrow_float8_e5m2fnuz(v), n); }
+FN void put_float8_e5m2fnuz(unsigned char* p, float v) { put_u8(p, narrow_float8_e5m2fnuz(v)); }
+)TEXT";
+
+}  // namespace
+
+std::string_view float8_sections() {
+  return float8_of_vectors;
+}
+
+}  // namespace planish::codegen
