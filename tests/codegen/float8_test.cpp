@@ -118,7 +118,8 @@ extern "C" void decode(const unsigned char* x, float* y) {{
 extern "C" void decode_each(const unsigned char* x, float* y) {{ for (int i = 0; i < 256; ++i) y[i] = one_{0}(x + i); }}
 )",
                             to);
-      const Compiled compiled(source, lanes == 4 ? "-std=c++20 -O2 -w -Wno-psabi" : "-std=c++20 -O2 -w -Wno-psabi -mavx2");
+      const Compiled compiled(source,
+                              lanes == 4 ? "-std=c++20 -O2 -w -Wno-psabi" : "-std=c++20 -O2 -w -Wno-psabi -mavx2");
       std::array<unsigned char, 256> all{};
       for (unsigned c = 0; c < 256; ++c) all[c] = static_cast<unsigned char>(c);
       for (const std::string suffix : {"", "_each"}) {
