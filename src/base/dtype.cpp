@@ -5,7 +5,7 @@
 
 namespace planish {
 namespace {
-constexpr std::array<std::pair<DType, std::string_view>, 10> names{{{DType::f64, "f64"},
+constexpr std::array<std::pair<DType, std::string_view>, 14> names{{{DType::f64, "f64"},
                                                                     {DType::f32, "f32"},
                                                                     {DType::f16, "f16"},
                                                                     {DType::bf16, "bf16"},
@@ -14,7 +14,11 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> names{{{DType::f64,
                                                                     {DType::i16, "i16"},
                                                                     {DType::i8, "i8"},
                                                                     {DType::u8, "u8"},
-                                                                    {DType::boolean, "bool"}}};
+                                                                    {DType::boolean, "bool"},
+                                                                    {DType::f8_e4m3, "float8_e4m3fn"},
+                                                                    {DType::f8_e5m2, "float8_e5m2"},
+                                                                    {DType::f8_e4m3_fnuz, "float8_e4m3fnuz"},
+                                                                    {DType::f8_e5m2_fnuz, "float8_e5m2fnuz"}}};
 }  // namespace
 
 std::string_view name(DType dtype) {
@@ -46,6 +50,10 @@ int size_of(DType dtype) {
     case DType::i8:
     case DType::u8:
     case DType::boolean:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+    case DType::f8_e4m3_fnuz:
+    case DType::f8_e5m2_fnuz:
       return 1;
     case DType::other:
       return 0;
@@ -57,8 +65,17 @@ bool is_half(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }
 
+bool is_float8(DType dtype) {
+  return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e4m3_fnuz ||
+         dtype == DType::f8_e5m2_fnuz;
+}
+
+bool is_narrow(DType dtype) {
+  return is_half(dtype) || is_float8(dtype);
+}
+
 bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || is_half(dtype);
+  return dtype == DType::f64 || dtype == DType::f32 || is_narrow(dtype);
 }
 
 bool is_integer(DType dtype) {

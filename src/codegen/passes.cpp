@@ -9,10 +9,25 @@ std::optional<DType> half_type(const Kernel& kernel, int factor) {
   return std::nullopt;
 }
 
+bool has_eight_bits(const Kernel& kernel, int factor) {
+  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  while (node->op == Op::cast && (node->dtype == DType::f32 || is_half(node->dtype)))
+    node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+  if (node->op == Op::cast) return is_float8(node->dtype);
+  return node->op == Op::load && (is_float8(node->dtype) || node->dtype == DType::i8 || node->dtype == DType::u8);
+}
+
+std::optional<DType> common_half_type(const Kernel& kernel, int first, int second) {
+  const auto a = half_type(kernel, first), b = half_type(kernel, second);
+  if (a && b) return a == b ? a : std::nullopt;
+  if (a) return has_eight_bits(kernel, second) ? a : std::nullopt;
+  if (!has_eight_bits(kernel, first)) return std::nullopt;
+  return b ? b : has_eight_bits(kernel, second) ? std::optional(DType::bf16) : std::nullopt;
+}
+
 int contraction_passes(const Kernel& kernel) {
   const Node& product = kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)];
-  const auto first = half_type(kernel, product.args[0]);
-  return first && first == half_type(kernel, product.args[1]) ? 1 : 3;
+  return common_half_type(kernel, product.args[0], product.args[1]) ? 1 : 3;
 }
 
 bool rounds_factors(const Genome& genome) {

@@ -10,6 +10,12 @@ namespace planish::codegen {
 /// The 16-bit type whose values a factor has, all of them exactly: it is loaded as such, or rounded to it.
 std::optional<DType> half_type(const Kernel& kernel, int factor);
 
+/// Whether all values of a factor are floats or integers of 8 bits, which each 16-bit type has exactly.
+bool has_eight_bits(const Kernel& kernel, int factor);
+
+/// The 16-bit type that has the values of both factors exactly.
+std::optional<DType> common_half_type(const Kernel& kernel, int first, int second);
+
 /// Products of 16-bit numbers, summed in f32, that make one product of a contraction's factors without loss of
 /// accuracy: 1 where both have such values of one type, else 3 (high by high, and high by low both ways).
 int contraction_passes(const Kernel& kernel);

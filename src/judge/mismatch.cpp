@@ -29,6 +29,12 @@ double output_rounding(const std::string& dtype) {
       return rounding(11);
     case DType::bf16:
       return rounding(8);
+    case DType::f8_e4m3:
+    case DType::f8_e4m3_fnuz:
+      return rounding(4);
+    case DType::f8_e5m2:
+    case DType::f8_e5m2_fnuz:
+      return rounding(3);
     default:
       return rounding(24);
   }

@@ -26,6 +26,11 @@ struct Policy {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, tiles = TILES, warps = WARPS, stages = STAGES;
   static constexpr int blocks = BLOCKS, resident = 1, statistics = NORM;
   static constexpr bool bf16 = true, ring_shared = RING, x_shared = KEPT, chained = true;
+  static constexpr SkinnyCode code = code_none;
+  static constexpr SkinnyScale scaling = scale_none;
+  static constexpr int bits = 16, zero = 0;
+  static constexpr bool flipped = false, zeroed = false;
+  static constexpr u32 order = 0x76543210u;
   using Args = ::Args;
   static void touch(const Args&) {}
   static const void* weight(const Args& a, int part, int row) { return a.weights + ((long long)part * N + row) * K; }

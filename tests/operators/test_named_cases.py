@@ -37,6 +37,7 @@ def outcome_of(tool: Tool, folder: Path, thing: nn.Module | Callable[..., Any], 
 
 
 X = torch.linspace(-1, 1, 24).reshape(4, 6)
+X8 = torch.linspace(-2, 2, 256).reshape(16, 16).to(torch.float8_e4m3fn)
 SQUARE = torch.eye(4) * 4 + torch.linspace(-1, 1, 16).reshape(4, 4)
 DEFINITE = torch.eye(4) * 4 + torch.ones(4, 4)
 
@@ -89,7 +90,6 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
     (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
-    (lambda x: x.to(torch.float8_e4m3fn), (X,), Refused("unsupported_op", "float8_e4m3fn", "", "cast inside")),
     (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers ", "nothing uses", "leave the draw out")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
@@ -188,6 +188,9 @@ TAKEN_CASES: dict[str, tuple[Any, ...]] = {
     "nothing, uninitialised": (lambda x: (x * 2, x.new_empty(0)), X),
     "complex double": (lambda x: torch.fft.ifft(x.double()), X),
     "fp8 on the way": (lambda x: x.to(torch.float8_e4m3fn).float() * 2, X),
+    "fp8 given and returned": (lambda x, y: ((x / 3).to(torch.float8_e5m2), y.float() * 2, y), X, X.to(torch.float8_e4m3fn)),
+    "fp8 product": (lambda a, b, s: torch._scaled_mm(a, b.t(), s, s, out_dtype=torch.bfloat16), X8, X8, torch.tensor(0.5)),
+    "int8 product": (torch._int_mm, torch.ones(32, 32, dtype=torch.int8), torch.full((32, 32), 3, dtype=torch.int8)),
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from planish import float8
+
 DRAWS = 4
 _NEAR = 5e-2  # of a row, beside the result's scale: a row that lies further went another way
 _OTHERS = 1e-2  # of the rows: further away than any draw moved them
@@ -22,7 +24,7 @@ def rounded_otherwise(model: torch.nn.Module, tree: Any, generator: torch.Genera
             return t
         step = torch.randint(-1, 7, t.shape, generator=generator).clamp(max=2).to(t.device)
         way = torch.where(step < 0, -1.0, torch.where(step == 0, 1.0, 0.0))
-        return (t.detach().double() * (1 + torch.finfo(t.dtype).eps * way)).to(t.dtype)
+        return float8.stored(t.detach().double() * (1 + torch.finfo(t.dtype).eps * way), t.dtype)
 
     with torch.no_grad():
         for parameter in model.parameters():
@@ -36,7 +38,7 @@ def explained_by_routes(actual: Any, exact: Any, draws: list[Any], some: bool = 
     eager's. `some`: and there is such a row."""
     if not all(isinstance(t, torch.Tensor) and t.is_floating_point() and t.shape == exact.shape for t in (actual, exact, *draws)):
         return False
-    if exact.ndim < 2 or not exact.numel() or not all(bool(t.isfinite().all()) for t in (actual, exact)):
+    if exact.ndim < 2 or not exact.numel() or not all(bool(float8.computable(t).isfinite().all()) for t in (actual, exact)):
         return False
     truth = exact.double().reshape(-1, exact.shape[-1])
     scale = max(float(truth.square().mean().sqrt()), 1e-300)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from planish import float8
 from planish.capture.source import line_of
 from planish.errors import task_error
 
@@ -25,6 +26,7 @@ DTYPES = {
     torch.int8: "i8",
     torch.uint8: "u8",
     torch.bool: "bool",
+    **{dtype: str(dtype).removeprefix("torch.") for dtype in float8.KINDS},
 }
 
 

@@ -17,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from planish import generators
-from planish.capture import arguments, draws, losses
+from planish.capture import arguments, draws, losses, quantised
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
@@ -132,6 +132,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in KEEP]:
         table.pop(op)
     table.update(losses.DECOMPOSITIONS)
+    table.update(quantised.DECOMPOSITIONS)
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.prims.copy_strided.default] = _copy_strided
     table[torch.ops.prims.convert_element_type.default] = _convert

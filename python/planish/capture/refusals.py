@@ -87,7 +87,7 @@ def refuse_dtype(dtype: torch.dtype, what: str, path: Path, result: bool = False
     more = (torch.complex64, torch.complex128, *((torch.uint16, torch.uint32, torch.uint64) if result else ()))
     if dtype not in arguments.DTYPES and dtype not in more:
         raise task_error("unsupported_op", path, f"{what} of type {str(dtype).removeprefix('torch.')}, which cannot be proved",
-                         "cast inside the module, so that it takes and returns one of the usual types (float32, float16, bfloat16, int8, …)")  # fmt: skip
+                         "cast inside the module, so that it takes and returns one of the usual types (float32, bfloat16, int8, float8, …)")  # fmt: skip
 
 
 @contextmanager

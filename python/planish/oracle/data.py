@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from planish import rt
+from planish import float8, rt
 from planish.oracle import layout
 from planish.oracle.checksum import checksum
 from planish.oracle.interpret import dtype_of
@@ -169,6 +169,8 @@ def _slot(device: torch.device, name: str, value: int, meta: dict[str, Any], sea
 def _pattern(dtype: torch.dtype) -> int:
     if dtype == torch.bool:
         return 0xA5
+    if float8.is_float8(dtype):
+        return 0x80 if str(dtype).endswith("fnuz") else 0xFF  # a NaN
     bits = dtype.itemsize * 8
     if dtype in _NAN_BITS:
         payload = random.getrandbits(bits - 16) | 1 if bits > 16 else 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from planish import float8
 from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode
@@ -27,7 +28,8 @@ _REACH_DRAWS = 8
 
 @dataclass
 class Output:
-    """One expected output. Floats: `ref`; integers and booleans: `exact` and `eager`, flat, in storage order."""
+    """One expected output. Floats: `ref`; integers, booleans and floats of 8 bits (by their places, float8.places): `exact` and `eager`, flat, in
+    storage order."""
 
     position: int
     value: int
@@ -117,7 +119,11 @@ class Expected:
         wanted = list(dict.fromkeys(o.value for o in self.outputs))
 
         def with_zeros_for(special: Callable[[torch.Tensor], torch.Tensor]) -> dict[int, torch.Tensor]:
-            calm = {v: t.masked_fill(special(t), 0.0) if t.is_floating_point() else t for v, t in inputs.items()}
+            def without(t: torch.Tensor) -> torch.Tensor:
+                values = float8.computable(t)
+                return values.masked_fill(special(values), 0.0).to(t.dtype)
+
+            calm = {v: without(t) if t.is_floating_point() else t for v, t in inputs.items()}
             return self.run.run(calm, wanted, Double())
 
         def differs(special: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor | None]:
@@ -227,14 +233,14 @@ class Expected:
         if bool((wrong & torch.isfinite(actual)).any()):
             return None
         found, lost = False, {}
-        for value, tensor in inputs.items():
-            lost[value] = tensor
+        for value, given in inputs.items():
+            lost[value], tensor = given, float8.computable(given)
             if tensor.is_floating_point() and tensor.numel() and not bool(torch.isfinite(tensor).all()):
                 found = True
                 hit = ~torch.isfinite(tensor)
                 lead = max(1, tensor.ndim - 2)
                 hit = hit.flatten(lead).any(-1).view(*tensor.shape[:lead], *[1] * (tensor.ndim - lead)) if tensor.ndim > 1 else hit.any()
-                lost[value] = torch.where(hit, torch.nan, tensor)
+                lost[value] = torch.where(hit, torch.nan, tensor).to(given.dtype)
         if not found:
             return None
         reached = torch.isnan(_flat(self.run.run(lost, [out.value], Double())[out.value], out)) | ~torch.isfinite(out.exact)
@@ -332,10 +338,10 @@ class Expected:
                 low, high = torch.minimum(out.exact, out.eager.to(out.exact.dtype)), torch.maximum(out.exact, out.eager.to(out.exact.dtype))
                 found.count = int((out.exact != out.eager).sum())
                 for draw in range(_REACH_DRAWS):
-                    moved = layout.flat(self.run.run(inputs, [out.value], self._mode(draw, _REACH))[out.value], out.order)
+                    moved = _comparable(self.run.run(inputs, [out.value], self._mode(draw, _REACH))[out.value], out)
                     low, high = torch.minimum(low, moved), torch.maximum(high, moved)
                     if draw < gate.DRAWS["full"]:
-                        moved = layout.flat(self.run.run(inputs, [out.value], self._mode(draw))[out.value], out.order)
+                        moved = _comparable(self.run.run(inputs, [out.value], self._mode(draw))[out.value], out)
                         found.count = max(found.count, int((moved != out.exact).sum()))
                 found.low, found.high = low, high
             self._flips[index] = found
@@ -382,6 +388,12 @@ def _flat(result: torch.Tensor, out: Output) -> torch.Tensor:
     return torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
 
 
+def _comparable(result: torch.Tensor, out: Output) -> torch.Tensor:
+    """Flat, in the storage order of an output that is compared element by element."""
+    flat = layout.flat(result, out.order)
+    return float8.places(flat, out.dtype) if float8.is_float8(out.dtype) else flat
+
+
 def _count(shape: Sequence[int]) -> int:
     return math.prod(shape)
 
@@ -405,6 +417,8 @@ def make_output(run: Interpreter, position: int, value: int, eager: torch.Tensor
     if dtype.is_complex:
         out.eager, out.exact = torch.view_as_real(out.eager).reshape(-1), torch.view_as_real(out.exact).reshape(-1)
         out.dtype = out.eager.dtype
+    if float8.is_float8(dtype):
+        out.eager, out.exact = float8.places(out.eager, dtype), float8.places(out.exact, dtype)
     if out.eager.is_floating_point() and out.eager.numel():
         out.ref = measure.reference(out.exact, out.eager)
         if accuracy.mode == "tolerance":

@@ -38,8 +38,9 @@ ZERO = Pair(0.0, 0.0)
 
 
 def is_narrow(dtype: torch.dtype) -> bool:
-    """Whether it is a float of 16 bits or less, which eager rounds every intermediate value to."""
-    return dtype.is_floating_point and dtype.itemsize <= 2
+    """Whether it is a float of 16 bits, which eager rounds every intermediate value to. Of 8 bits the program's own roundings are part of the
+    reference."""
+    return dtype.is_floating_point and dtype.itemsize == 2
 
 
 def floor(dtype: torch.dtype) -> Pair:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
-from planish import generators, rt
+from planish import float8, generators, rt
 from planish.capture import draws
 from planish.capture.opaque import Module
 from planish.oracle import layout, module_runs
@@ -150,7 +150,7 @@ class Double(Mode):
             return list(module_runs.wide(node.target, args[0], module_runs.arithmetic(self.tf32, None if self.step_inputs_only else self.step)))
         if self.tf32 and op_name(node) in self.tf32:
             args, kwargs = self._round_operands(node, args, kwargs)
-        results = self._promoted_call(node, args, kwargs)
+        results = quantised(self._promoted_call(node, args, kwargs), dtypes)
         if not self.delta and (self.step is None or self.step_inputs_only):
             return results
         operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -160,8 +160,8 @@ class Double(Mode):
         sources = {t.untyped_storage().data_ptr() for t in operands}
         out: list[torch.Tensor | None] = []
         for result, dtype in zip(results, dtypes, strict=False):
-            # A view rounds nothing.
-            if result is None or dtype is None or not result.is_floating_point() or result.untyped_storage().data_ptr() in sources:
+            # A view rounds nothing, and what is quantised is so in every precision.
+            if result is None or dtype is None or float8.is_float8(dtype) or not result.is_floating_point() or result.untyped_storage().data_ptr() in sources:
                 out.append(_known(result) if known and result is not None else result)
             elif known and _is_whole(result):
                 out.append(_known(result))
@@ -254,6 +254,17 @@ class Double(Mode):
             signs = words.view(torch.uint8)[: piece.numel()].bitwise_and_(1)  # one random byte an element is enough, and eight times cheaper
             piece.mul_(signs.to(torch.float64).mul_(2 * delta).add_(1 - delta))
         return tensor
+
+
+def quantised(results: list[torch.Tensor | None], dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+    """With those rounded that are of 8 bits in the graph: there a rounding is what the program asks for."""
+    if not any(d is not None and float8.is_float8(d) for d in dtypes):
+        return results
+    kinds = [*dtypes, *[None] * (len(results) - len(dtypes))]
+    return [
+        float8.settled(r, d) if r is not None and d is not None and float8.is_float8(d) and r.is_floating_point() else r
+        for r, d in zip(results, kinds, strict=True)
+    ]
 
 
 def _holds_labels(tensor: torch.Tensor) -> bool:

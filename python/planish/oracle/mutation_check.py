@@ -264,7 +264,8 @@ def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]
         products = (single & (MATMULS | CONVOLUTIONS)) - flags.tf32_operations(region.task.device, region.accuracy)
         if products and region.accuracy.mode in ("eager", "permitted"):
             found.append(("tf32 products", Double(tf32=frozenset(products))))
-    if dtypes & {torch.float16, torch.bfloat16}:
+    given = {region.run.dtypes[v] for v in region.inputs}
+    if dtypes & {torch.float16, torch.bfloat16} and given & {torch.float16, torch.bfloat16}:
         found.append(("fp8", Double(step=_step(dict.fromkeys((torch.float16, torch.bfloat16), _to_e4m3)), step_inputs_only=True)))
     return found
 

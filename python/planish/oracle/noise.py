@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from planish.capture.opaque import Module
 from planish.oracle import layout
 from planish.oracle.gate import is_narrow
-from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
+from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name, quantised
 from planish.oracle.promoted import accumulates
 from planish.oracle.sample import sample
 
@@ -145,6 +145,7 @@ class Replay(Double):
         steps = Steps(self.noise, unit, products, narrow if attention else None)
         with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
             results = self._promoted_call(node, args, kwargs)
+        results = quantised(results, dtypes)
         if narrow is None or name in EXACT or node not in self._read:
             return results
         sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}

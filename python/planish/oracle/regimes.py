@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from planish import float8
 from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
@@ -46,6 +47,7 @@ def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
     """Looks at the values (a sample of large tensors decides whether they are few)."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return Profile(False, False, 0, 0, 0, 0, False)
+    tensor = float8.computable(tensor)
     some = sample(tensor).double()
     if not bool(torch.isfinite(some).all()):
         return Profile(False, False, 0, 0, 0, 0, False)
@@ -150,6 +152,8 @@ def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Gene
         return tensor
     if regime == "uniform" and (known.low > GATE or known.high < -GATE):
         return torch.empty_like(tensor).uniform_(0.5, 1.5, generator=generator).copysign_(tensor)
+    if float8.is_float8(tensor.dtype):
+        return float8.stored(redraw_parameter(float8.computable(tensor), known, generator, regime), tensor.dtype)
     noise = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).normal_(generator=generator)
     if known.positive:
         return tensor.abs().clamp_min(1e-3) * noise.mul_(0.3).exp_()
@@ -164,6 +168,9 @@ def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch
     otherwise, is returned when its values must stay the task's own."""
     if regime == "task" or not known.redraw:
         return like
+    if float8.is_float8(like.dtype):
+        wide = torch.empty_strided(like.shape, like.stride(), dtype=torch.float32, device="meta")
+        return float8.stored(draw_input(wide, known, regime, generator, bounded, nonfinite), like.dtype)
     fresh = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=generator.device)
     offset = 10.0 + 90.0 * float(torch.rand((), generator=generator, device=generator.device))
     view = fresh.as_strided((_extent(fresh),), (1,)) if fresh.numel() else fresh.reshape(-1)

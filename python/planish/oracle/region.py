@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from planish import rt
+from planish import float8, rt
 from planish.errors import PlanishError, is_device_failure, task_error
 from planish.oracle import flags, layout, measure, memory, module_runs, pieces
 from planish.oracle.data import DataSet, as_bytes
@@ -550,6 +550,8 @@ def _judge_exact(
     expected: Expected, index: int, actual: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor]
 ) -> tuple[dict[str, Any], str | None, str]:
     out = expected.outputs[index]
+    if float8.is_float8(out.dtype):
+        actual, poison = float8.places(actual, out.dtype), None
     found, wrong = measure.compare_exact(actual, out.exact, out.eager, poison)
     if wrong is not None and not found.unwritten:
         wrong = expected.tie(index, actual, wrong, inputs)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from planish import float8
 from planish.capture import Captured, capture
 from planish.errors import PlanishError, task_error
 from planish.oracle import flags, layout, measure
@@ -85,14 +86,16 @@ class Slicer:
     def _whole(self, run: Interpreter, position: int, value: int, eager: torch.Tensor) -> Output:
         meta = run.captured.graph["values"][value]
         order = layout.storage_order(meta["shape"], meta["strides"])
-        flat = layout.flat(eager, order)
-        out = Output(position, value, flat.dtype, tuple(meta["shape"]), order, flat, flat)
+        flat, dtype = layout.flat(eager, order), eager.dtype
+        flat = float8.places(flat, dtype) if float8.is_float8(dtype) else flat
+        out = Output(position, value, dtype, tuple(meta["shape"]), order, flat, flat)
         if flat.is_floating_point():
             out.ref = measure.reference(flat, flat)
         return out
 
     def _must_agree(self, out: Output, of_whole: torch.Tensor) -> None:
         flat = layout.flat(of_whole, out.order)
+        flat = float8.places(flat, out.dtype) if float8.is_float8(out.dtype) else flat
         if out.ref is None:
             agree = bool((flat == out.eager).all())
         else:

@@ -19,7 +19,7 @@ from planish.executor import Binding, Executor
 
 def _tensor(binding: Binding, device: torch.device) -> torch.Tensor:
     tensor = torch.empty_strided(binding.shape, binding.strides, dtype=binding.dtype, device=device)
-    return tensor.normal_() if binding.dtype.is_floating_point else tensor.zero_()
+    return tensor.normal_() if binding.dtype.is_floating_point and binding.dtype.itemsize > 1 else tensor.zero_()
 
 
 def main(file: str) -> None:

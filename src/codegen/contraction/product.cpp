@@ -72,8 +72,7 @@ double result_bytes(const Kernel& kernel) {
 }
 
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
-  const auto first = half_type(kernel, c.first), second = half_type(kernel, c.second);
-  return first && first == second ? first : std::nullopt;
+  return common_half_type(kernel, c.first, c.second);
 }
 
 std::optional<Operand> wasted(const Product& product) {

@@ -246,7 +246,7 @@ class OperationText {
     // g++ makes one truncation of float to integer to float, which keeps the sign of a zero that no integer has.
     if (floating_ && !vec_ && (from == Form::i || from == Form::l) && inner.op == Op::cast) t = call("settled", t);
     t = printer_.convert(t, from, form_, vec_);
-    if (n_.rounds && is_half(n_.dtype)) {
+    if (n_.rounds && is_narrow(n_.dtype)) {
       const std::string_view to = name(n_.dtype);
       printer_.used().emplace(to);
       return fmt::format("round_{}({})", to, t);

@@ -69,7 +69,7 @@ class Position : public FoldState {
  public:
   std::vector<FoldField> identity(const Kernel& kernel, const Reduction& reduction) const override {
     const DType value = kernel.nodes[static_cast<std::size_t>(reduction.arg)].dtype;
-    return {field("v", is_half(value) ? DType::f32 : value, neutral(reduction.kind, value)),
+    return {field("v", is_narrow(value) ? DType::f32 : value, neutral(reduction.kind, value)),
             short_position(kernel, reduction.at) ? field("i", DType::i32, "2147483647")
                                                  : field("i", DType::i64, "9223372036854775807LL")};
   }

@@ -154,6 +154,10 @@ std::string_view computing_type(DType dtype) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+    case DType::f8_e4m3_fnuz:
+    case DType::f8_e5m2_fnuz:
       return "float";
     case DType::i64:
       return "long long";
@@ -175,7 +179,7 @@ std::string_view computing_type(DType dtype) {
 
 std::string_view storage_type(DType dtype) {
   if (is_half(dtype)) return "unsigned short";
-  if (dtype == DType::boolean) return "unsigned char";
+  if (dtype == DType::boolean || is_float8(dtype)) return "unsigned char";
   return computing_type(dtype);
 }
 
@@ -253,6 +257,7 @@ std::string convert(std::string_view expression, DType from, DType to) {
 std::string store_form(std::string_view expression, DType from, DType to) {
   if (to == DType::f16) return fmt::format("pl_to_f16({})", convert(expression, from, DType::f32));
   if (to == DType::bf16) return fmt::format("pl_to_bf16({})", convert(expression, from, DType::f32));
+  if (is_float8(to)) return fmt::format("pl_to_{}({})", name(to), convert(expression, from, DType::f32));
   if (to == DType::boolean) return fmt::format("(unsigned char){}", convert(expression, from, to));
   return convert(expression, from, to);
 }
@@ -260,6 +265,7 @@ std::string store_form(std::string_view expression, DType from, DType to) {
 std::string load_form(std::string_view expression, DType stored) {
   if (stored == DType::f16) return fmt::format("pl_from_f16({})", expression);
   if (stored == DType::bf16) return fmt::format("pl_from_bf16({})", expression);
+  if (is_float8(stored)) return fmt::format("pl_from_{}({})", name(stored), expression);
   if (stored == DType::boolean) return fmt::format("({} != 0)", expression);
   return std::string(expression);
 }
@@ -294,6 +300,8 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
         return fmt::format("pl_round_f16({})", convert(a[0], from, DType::f32));
       if (node.rounds && node.dtype == DType::bf16)
         return fmt::format("pl_round_bf16({})", convert(a[0], from, DType::f32));
+      if (node.rounds && is_float8(node.dtype))
+        return fmt::format("pl_from_{0}(pl_to_{0}({1}))", planish::name(node.dtype), convert(a[0], from, DType::f32));
       return convert(a[0], from, node.dtype);
     case Op::logical_not:
       return fmt::format("({} == 0)", a[0]);

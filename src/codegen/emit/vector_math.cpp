@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "codegen/emit/float8.h"
+
 namespace planish::codegen {
 namespace {
 
@@ -891,7 +893,8 @@ struct Library {
 const Library& library() {
   static const Library built = [] {
     Library lib;
-    std::string_view rest = kSections;
+    const std::string all = std::string(kSections) + std::string(float8_sections());
+    std::string_view rest = all;
     constexpr std::string_view mark = "//@ ";
     std::size_t at = rest.find(mark);
     while (at != std::string_view::npos) {

@@ -7,7 +7,7 @@
 namespace planish::codegen {
 
 DType compute_dtype(DType dtype) {
-  return is_half(dtype) ? DType::f32 : dtype;
+  return is_narrow(dtype) ? DType::f32 : dtype;
 }
 
 DType accumulate_dtype(DType dtype) {
@@ -100,18 +100,20 @@ int Builder::gather(int load, std::vector<int> args, std::vector<std::int64_t> s
 }
 
 int Builder::cast(int node, DType dtype, bool rounds) {
-  const bool half = is_half(dtype);
-  const DType to = half && rounds ? dtype : compute_dtype(dtype);
+  // A value of 8 bits is nowhere kept in more: what is quantised is quantised.
+  const bool narrow = is_narrow(dtype);
+  rounds = narrow && (rounds || is_float8(dtype));
+  const DType to = rounds ? dtype : compute_dtype(dtype);
   const Node from = at(node);
   if (from.dtype == to) return node;
-  if (from.op == Op::constant && !half && !is_floating(from.dtype) && is_floating(to)) {
+  if (from.op == Op::constant && !narrow && !is_floating(from.dtype) && is_floating(to)) {
     return constant(to, static_cast<double>(from.bits));
   }
   Node result;
   result.op = Op::cast;
   result.dtype = to;
   result.args = {node};
-  result.rounds = half && rounds;
+  result.rounds = rounds;
   return put(std::move(result));
 }
 
@@ -122,7 +124,7 @@ int Builder::mul_factors(int a, int b) {
 }
 
 int Builder::as_stored(int node, DType stored) {
-  if (stored != DType::f16 && stored != DType::bf16) return node;
+  if (!is_narrow(stored)) return node;
   const Node& value = at(node);
   if (value.op == Op::cast && dtype(value.args[0]) == stored) return node;
   return cast(cast(node, stored, true), dtype(node));

@@ -7,9 +7,10 @@ namespace {
 using ir::IndexExpr;
 
 /// Σ over the last dim of `x` of x[…, m, k] · y[…, k, n], or y[…, n, k] with `transposed`; a vector lacks m or n. The
-/// result's dims are the batch's (to which both are broadcast), m and n. Accumulated in f32 (f64 for f64).
-Result<int> contract(const Site& s, int x, int y, bool transposed = false) {
-  if (!is_floating(s.out_dtype)) return unsupported("a product of integers");
+/// result's dims are the batch's (to which both are broadcast), m and n. Accumulated in f32 (f64 for f64); with `whole`
+/// in i32, of integers.
+Result<int> contract(const Site& s, int x, int y, bool transposed = false, bool whole = false) {
+  if (!is_floating(s.out_dtype) && !whole) return unsupported("a product of integers");
   const auto& left = s.low.info(x).shape;
   const auto& right = s.low.info(y).shape;
   if (left.empty() || right.empty()) return unsupported("a product with a number");
@@ -37,7 +38,7 @@ Result<int> contract(const Site& s, int x, int y, bool transposed = false) {
   if (has_n != 0) column.insert(transposed ? column.begin() : column.end(), s.coords.back());
   PLANISH_TRY(auto row_at, at(left.size(), has_m, std::move(row)));
   PLANISH_TRY(auto column_at, at(right.size(), has_n, std::move(column)));
-  const DType dtype = wide(s.out_dtype);
+  const DType dtype = whole ? DType::i32 : wide(s.out_dtype);
   // Attention keeps its weights in registers: nothing rounds them.
   const auto factor = [&](int id, Coords coords) {
     return s.low.attending() ? s.low.value_as(id, std::move(coords), dtype)
@@ -56,6 +57,11 @@ Result<int> matmul(const Site& s, std::string_view left, std::string_view right)
 
 Result<int> mm(const Site& s) {
   return matmul(s, "self", "mat2");
+}
+/// Of int8, exact in i32.
+Result<int> int_mm(const Site& s) {
+  if (s.out_dtype != DType::i32) return unsupported("a product of integers in another type");
+  return contract(s, s.args.value("self"), s.args.value("mat2"), false, true);
 }
 Result<int> product_of_any(const Site& s) {
   return matmul(s, "self", "other");
@@ -101,8 +107,8 @@ Result<int> addmv(const Site& s) {
 
 const HandlerTable& contraction_handlers() {
   static const HandlerTable table{
-      {"mm", mm},           {"bmm", mm}, {"matmul", product_of_any}, {"linear", linear}, {"addmm", addmm},
-      {"baddbmm", baddbmm}, {"mv", mv},  {"addmv", addmv},
+      {"mm", mm},           {"bmm", mm}, {"matmul", product_of_any}, {"linear", linear},  {"addmm", addmm},
+      {"baddbmm", baddbmm}, {"mv", mv},  {"addmv", addmv},           {"_int_mm", int_mm},
   };
   return table;
 }

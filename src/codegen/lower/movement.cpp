@@ -12,8 +12,8 @@ using ir::IndexExpr;
 
 Result<int> cast(const Site& s) {
   PLANISH_TRY(const int node, s.low.value(s.args.value("self"), s.coords));
-  const bool half = is_half(s.out_dtype);
-  return s.b.cast(node, s.out_dtype, half && s.low.info(s.args.value("self")).dtype != s.out_dtype);
+  const bool narrow = is_narrow(s.out_dtype);
+  return s.b.cast(node, s.out_dtype, narrow && s.low.info(s.args.value("self")).dtype != s.out_dtype);
 }
 
 Result<int> clone(const Site& s) {

@@ -127,10 +127,25 @@ class Grower {
     for (const int n : groups_[g].nodes) owner_[static_cast<std::size_t>(n)] = static_cast<int>(g);
   }
 
+  /// A product with what makes its weights of codes of 8 or 4 bits, which then never exist in 16.
+  std::optional<Growing> with_codes(int product) const {
+    const auto computed = [&](int n) { return is_free(n) && classify(node(n).op) == OpClass::pointwise; };
+    for (const int v : usage_.sources(graph_, product)) {
+      Nodes nodes = makers_of(graph_, usage_, v, {product}, computed);
+      if (nodes.empty()) continue;
+      nodes.insert(product);
+      const auto outputs = outputs_of(nodes);
+      auto one = lowered(std::move(nodes), outputs);
+      if (one && one->operand >= 0 && one->skinny.codes() != nullptr) return one;
+    }
+    return std::nullopt;
+  }
+
   void seeds() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       if (!is_free(n) || !contracts(node(n).op) || node(n).outs.size() != 1) continue;
-      auto one = lowered({n}, outputs_of({n}));
+      auto one = with_codes(n);
+      if (!one) one = lowered({n}, outputs_of({n}));
       if (!one || one->operand < 0) continue;
       groups_.push_back(std::move(*one));
       own(groups_.size() - 1);

@@ -57,12 +57,22 @@ bool has_room_for_two(const Skinny& s, const Device& device) {
   return does_not_hold(s, least, device).empty();
 }
 
+/// Eight weights of two rows taken apart, and what scales and zero points of this step and the next take.
+int registers_of_codes(const Skinny& s, const skinny::Layout& layout) {
+  if (s.codes() == nullptr) return 0;
+  using Scale = skinny::Codes::Scale;
+  const bool scaled = s.codes()->scaled == Scale::step || s.codes()->scaled == Scale::piece;
+  return 8 + 2 * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
+         (s.codes()->scaled == Scale::step ? 4 * layout.columns : 0);
+}
+
 /// As ptxas found it for kernels with little beside the products.
 int registers_of(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& layout) {
   const int vectors = 2 * layout.groups;
   const int ring = plan.ring_shared ? 0 : plan.stages * vectors * 4;
-  const int x = layout.columns * 4 * (plan.x_shared ? 1 : 2);
-  return 30 + 4 * layout.groups * layout.columns + 2 * vectors + x + ring + (s.statistics.empty() ? 0 : 4);
+  const int x = layout.columns * layout.chunks * 4 * (plan.x_shared ? 1 : 2);
+  return 30 + 4 * layout.groups * layout.columns + 2 * vectors + x + ring + (s.statistics.empty() ? 0 : 4) +
+         registers_of_codes(s, layout);
 }
 
 }  // namespace
@@ -73,10 +83,11 @@ Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
   Layout out;
   out.groups = plan.tiles * static_cast<int>(s.parts.size());
   out.columns = static_cast<int>((s.count + 7) / 8);
-  const std::int64_t step = 32 * plan.warps;
+  const std::int64_t run = 4 * (128 / s.weight_bits()), step = run * plan.warps;
+  out.chunks = 16 / s.weight_bits();
   out.steps = (s.depth + step - 1) / step;
   out.stage_bytes = std::int64_t{2} * out.groups * plan.warps * 32 * 16;
-  const std::int64_t pitch = (s.depth * 2 + 127) / 128 * 128 + 64;
+  const std::int64_t pitch = ((s.depth + run - 1) / run * run * 2 + 127) / 128 * 128 + 64;
   const std::int64_t sums = plan.warps * 16 * out.groups * s.count * 4 * (s.count <= 8 ? 2 : 1);
   const auto folds = static_cast<std::int64_t>(s.statistics.size());
   const std::int64_t statistics = (folds * s.count + 3) / 4 * 4 + (folds > 0 ? plan.warps : 0);
@@ -173,9 +184,11 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (const int input : printed.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
-  out.shares = static_cast<double>(s.rows * s.depth) * static_cast<double>(s.parts.size());
+  out.shares = static_cast<double>(s.rows * s.depth * s.weight_bits()) / 16 * static_cast<double>(s.parts.size());
   out.early.emplace();
-  for (const auto& part : s.parts) out.early->push_back(kernel.nodes[static_cast<std::size_t>(part.load)].input);
+  for (const auto& part : s.parts)
+    for (const int input : s.inputs(kernel, part))
+      if (std::ranges::find(*out.early, input) == out.early->end()) out.early->push_back(input);
   return out;
 }
 

@@ -22,7 +22,7 @@ namespace skinny {
 
 /// What SkinnyLayout counts, in C++.
 struct Layout {
-  int groups = 1, columns = 1;
+  int groups = 1, columns = 1, chunks = 1;
   std::int64_t steps = 1, stage_bytes = 0, shared_bytes = 0;
 };
 Layout layout_of(const Skinny& skinny, const SkinnyPlan& plan);

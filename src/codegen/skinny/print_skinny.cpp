@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -53,6 +54,7 @@ class Printer {
     arguments();
     touch();
     weight();
+    codes();
     held();
     statistics();
     operand();
@@ -86,6 +88,18 @@ class Printer {
                      plan_.warps, plan_.stages, plan_.resident));
     line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = true;",
                      s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared));
+    const Codes stored = s_.codes() == nullptr ? Codes{} : *s_.codes();
+    constexpr std::array<std::string_view, 6> forms{"i8", "u8", "e4m3", "e5m2", "nibbles", "computed"};
+    constexpr std::array<std::string_view, 4> scales{"none", "row", "step", "piece"};
+    line(fmt::format("static constexpr SkinnyCode code = code_{};",
+                     s_.codes() == nullptr ? "none" : forms[static_cast<std::size_t>(stored.form)]));
+    line(fmt::format("static constexpr SkinnyScale scaling = scale_{};",
+                     scales[static_cast<std::size_t>(stored.scaled)]));
+    line(fmt::format("static constexpr int bits = {}, zero = {};", s_.weight_bits(), stored.zero));
+    line(fmt::format("static constexpr bool flipped = {}, zeroed = {};", stored.flipped, stored.zeroed));
+    unsigned order = 0;
+    for (std::size_t i = 0; i < 8; ++i) order |= static_cast<unsigned>(stored.order[i]) << (4 * i);
+    line(fmt::format("static constexpr u32 order = 0x{:08x}u;", order));
   }
 
   std::string parameter(int i) const {
@@ -128,15 +142,127 @@ class Printer {
     open("static PL_DEVICE const void* weight(const Args& args, int part, int row) {");
     writer_.decode("row", s_.n);
     for (std::size_t p = 0; p < s_.parts.size(); ++p) {
+      const std::string last = p + 1 == s_.parts.size() ? "" : fmt::format("if (part == {}) ", p);
+      if (const auto& codes = s_.parts[p].codes) {
+        line(fmt::format("{}return args.in{} + (long long)({});", last, codes->input, writer_.place_of(codes->begin)));
+        continue;
+      }
       const Node& load = node(s_.parts[p].load);
       std::vector<ir::IndexExpr::Term> terms;
       for (const auto& term : load.index.terms())
         if (std::ranges::find(s_.n, term.atom.variable) != s_.n.end()) terms.push_back(term);
       const auto place = ir::IndexExpr::build(load.index.constant_term(), std::move(terms));
-      const std::string last = p + 1 == s_.parts.size() ? "" : fmt::format("if (part == {}) ", p);
       line(fmt::format("{}return args.in{} + (long long)({});", last, load.input, writer_.place_of(place)));
     }
     close();
+  }
+
+  // ---- weights in codes ----
+
+  using Each = std::function<void(PlaceWriter&, const Codes&)>;
+
+  /// A function with a body for each part, over the piece's own nodes; `d…` are declared of `row` and `piece`.
+  void of_parts(const std::string& head, const std::string& piece, const Each& each) {
+    open(fmt::format("static PL_DEVICE {} {{", head));
+    for (std::size_t p = 0; p < s_.parts.size(); ++p) {
+      const Codes& codes = *s_.parts[p].codes;
+      PlaceWriter writer(codes.piece);
+      writer.at_hand = [&](int id) { return stored_value(writer, codes, id); };
+      writer.open(p + 1 == s_.parts.size() ? "{" : fmt::format("if (part == {}) {{", p));
+      writer.decode("row", s_.n);
+      const std::array<int, 1> variable{codes.variable};
+      writer.decode(piece, variable);
+      each(writer, codes);
+      writer.close();
+      for (std::size_t at = 0; at < writer.out.size();) {
+        const std::size_t end = writer.out.find('\n', at);
+        line(writer.out.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+    close();
+  }
+
+  /// A load of a piece's nodes: of a code from what has been read, of all else (scales) from memory that nobody writes.
+  std::string stored_value(const PlaceWriter& writer, const Codes& codes, int id) const {
+    const Node& load = codes.piece.nodes[static_cast<std::size_t>(id)];
+    const DType dtype = kernel_.inputs[static_cast<std::size_t>(load.input)].dtype;
+    const std::int64_t size = size_of(dtype);
+    if (load.input == codes.input) {
+      const std::int64_t at = load.index.constant_term() % (16 / size);
+      const std::string_view how = size == 1 ? "byte" : size == 2 ? "half" : "word";
+      return printing::load_form(fmt::format("({})code_{}(raw, {})", printing::storage_type(dtype), how, at), dtype);
+    }
+    const std::string value = printing::load_form(
+        fmt::format("load_constant(args.in{} + ({}))", load.input, writer.place_of(load.index)), dtype);
+    const std::string where = writer.condition(load.where);
+    if (where.empty()) return value;
+    return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));
+  }
+
+  void codes() {
+    if (s_.codes() == nullptr) return;
+    const Codes& first = *s_.codes();
+    const bool scaled = first.scaled != Codes::Scale::none;
+    const auto number = [&](int Codes::* which) {
+      return [this, which](PlaceWriter& writer, const Codes& codes) {
+        const std::array<int, 1> roots{codes.*which};
+        writer.nodes(roots);
+        writer.line(fmt::format(
+            "return {};", printing::convert(writer.name(roots[0]),
+                                            codes.piece.nodes[static_cast<std::size_t>(roots[0])].dtype, DType::f32)));
+      };
+    };
+    if (scaled) of_parts("float scale(const Args& args, int part, int row, int piece)", "piece", number(&Codes::scale));
+    if (first.zeroed)
+      of_parts("float zero_point(const Args& args, int part, int row, int piece)", "piece", number(&Codes::zero_point));
+    if (scaled || first.zeroed)
+      of_parts("void touch_row(const Args& args, int part, int row, int at)", "0",
+               [this](PlaceWriter& writer, const Codes& codes) { touch_row(writer, codes); });
+    if (first.form == Codes::Form::computed)
+      of_parts("uint4 weights(const Args& args, int part, int row, int piece, const uint4& raw, int chunk)", "piece",
+               [this](PlaceWriter& writer, const Codes& codes) { computed(writer, codes); });
+  }
+
+  /// A line each of what is loaded for a row beside its codes.
+  void touch_row(PlaceWriter& writer, const Codes& codes) const {
+    constexpr std::int64_t line_bytes = 128;
+    std::vector<int> roots;
+    for (const int root : {codes.scale, codes.zero_point})
+      if (root >= 0) roots.push_back(root);
+    std::set<int> seen;
+    for (const int id : printing::closure(codes.piece, roots, [](int) { return false; })) {
+      const Node& load = codes.piece.nodes[static_cast<std::size_t>(id)];
+      if (load.op != Op::load || !load.where.empty() || !seen.insert(load.input).second) continue;
+      ir::Space own = codes.piece.space;
+      for (std::size_t v = 0; v < own.extents.size(); ++v)
+        if (static_cast<int>(v) != codes.variable) own.extents[v] = 1;
+      const auto [low, high] = load.index.range(own);
+      const std::int64_t bytes = (high - low + 1) * size_of(kernel_.inputs[static_cast<std::size_t>(load.input)].dtype);
+      writer.line(fmt::format("if (at * {0} < {1}) prefetch_line((const char*)(args.in{2} + ({3})) + at * {0});",
+                              line_bytes, bytes, load.input, writer.place_of(load.index)));
+    }
+  }
+
+  /// Eight weights, in their order.
+  void computed(PlaceWriter& writer, const Codes& codes) const {
+    for (std::size_t c = 0; c < codes.elements.size() / 8; ++c) {
+      writer.open(fmt::format("if (chunk == {}) {{", c));
+      const std::vector<int> eight(codes.elements.begin() + static_cast<std::ptrdiff_t>(8 * c),
+                                   codes.elements.begin() + static_cast<std::ptrdiff_t>(8 * c + 8));
+      writer.nodes(eight);
+      std::string words;
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto half = [&](std::size_t j) {
+          return printing::store_form(writer.name(eight[j]),
+                                      codes.piece.nodes[static_cast<std::size_t>(eight[j])].dtype, s_.half);
+        };
+        words += fmt::format("{}{} | (u32){} << 16", i == 0 ? "" : ", ", half(2 * i), half(2 * i + 1));
+      }
+      writer.line(fmt::format("return make_uint4({});", words));
+      writer.close();
+    }
+    writer.line("return make_uint4(0, 0, 0, 0);");
   }
 
   /// Of statistics, and of the products' sums.

@@ -1,6 +1,7 @@
 #include "codegen/skinny/skinny.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "codegen/contraction/direct.h"
@@ -66,28 +67,35 @@ class Finder {
     return product;
   }
 
-  /// Of a product, the factor that is loaded as it is and is the larger one: those are the weights.
+  /// Of a product, the factor that is the larger one, and loaded as it is or made of one that is not folded: those are
+  /// the weights.
   bool take_part(int r) {
     const Node& product = node(kernel_.reductions[static_cast<std::size_t>(r)].arg);
     if (product.op != Op::mul || product.args.size() != 2 || product.rounds) return false;
     int x = product.args[0], weights = product.args[1];
     if (elements(x) > elements(weights)) std::swap(x, weights);
-    if (x == weights || contraction::plain_load(kernel_, weights) == nullptr) return false;
-    const auto half = half_type(kernel_, weights);
-    if (!half || half != half_type(kernel_, x)) return false;
+    if (x == weights) return false;
+    const auto half = common_half_type(kernel_, weights, x);
+    if (!half) return false;
     if (out_.operand >= 0 && (x != out_.operand || half != out_.half)) return false;
+    Skinny::Part part{r, weights, -1, nullptr};
+    if (contraction::plain_load(kernel_, weights) != nullptr) {
+      const Node& factor = node(weights);
+      part.load = factor.op == Op::load ? weights : factor.args[0];
+    } else if (elements(weights) <= elements(x)) {
+      return false;
+    }
     out_.operand = x;
     out_.half = *half;
-    const Node& factor = node(weights);
-    out_.parts.push_back({r, factor.op == Op::load ? weights : factor.args[0]});
+    out_.parts.push_back(std::move(part));
     return true;
   }
 
   Status variables() {
     for (int v = 0; v < static_cast<int>(kernel_.space.extents.size()); ++v) {
-      const bool weighs = moves(out_.parts[0].load, v);
+      const bool weighs = moves(out_.parts[0].weights, v);
       for (const auto& part : out_.parts)
-        if (moves(part.load, v) != weighs) return no("weights that move with different variables");
+        if (moves(part.weights, v) != weighs) return no("weights that move with different variables");
       if (v >= outer()) {
         if (!weighs || !moves(out_.operand, v)) return no("a factor that does not move with the sum");
         out_.k.push_back(v);
@@ -99,15 +107,38 @@ class Finder {
       }
     }
     if (out_.n.empty()) return no("one vector of weights");
+    along_memory();
     out_.count = extent_of(kernel_, out_.m);
     out_.rows = extent_of(kernel_, out_.n);
     out_.depth = extent_of(kernel_, out_.k);
     return {};
   }
 
+  /// Variables of k in the order in which memory runs along them where x is loaded: of nibbles beside each other the
+  /// kernel's own order has the pair's first.
+  void along_memory() {
+    const std::vector<int> roots{out_.operand};
+    double most = 0;
+    const Node* load = nullptr;
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      const double all = elements(id);
+      if (node(id).op == Op::load && node(id).index.is_affine() && all > most) most = all, load = &node(id);
+    }
+    if (load == nullptr) return;
+    std::ranges::stable_sort(out_.k, std::ranges::greater{}, [&](int v) { return load->index.coefficient_of(v); });
+  }
+
   /// Memory runs along k, and each row begins at a multiple of 16 bytes.
-  Status weights() const {
-    for (const auto& part : out_.parts) {
+  Status weights() {
+    for (auto& part : out_.parts) {
+      if (part.load < 0) {
+        PLANISH_TRY(auto codes, skinny::codes_of(kernel_, part.weights, out_.n, out_.k, out_.half));
+        part.codes = std::make_shared<const skinny::Codes>(std::move(codes));
+      }
+      const auto& first = out_.parts.front().codes;
+      if ((first == nullptr) != (part.codes == nullptr) || (first && !skinny::alike(*first, *part.codes)))
+        return no("weights of several forms");
+      if (part.codes) continue;
       const Node& load = node(part.load);
       if (!load.where.empty() || !load.index.is_affine() || load.index.constant_term() < 0 ||
           load.index.constant_term() % 8 != 0)
@@ -154,7 +185,7 @@ class Finder {
     if (out_.count > most_skinny_rows) return no("many rows");
     if (out_.depth % 8 != 0) return no("a sum that is no multiple of 8 long");
     const auto parts = static_cast<std::int64_t>(out_.parts.size());
-    const std::int64_t bytes = out_.rows * out_.depth * 2 * parts;
+    const std::int64_t bytes = out_.rows * out_.depth * parts * out_.weight_bits() / 8;
     if (bytes < least_weights || out_.rows < 16) return no("few weights");
     constexpr std::int64_t most_rows = std::int64_t{1} << 30;
     if (out_.rows > most_rows || out_.depth > most_rows) return no("more than places count");
@@ -163,7 +194,10 @@ class Finder {
       others += static_cast<double>(out_.rows * out_.count * size_of(output.dtype));
     for (std::size_t n = 0; n < kernel_.nodes.size(); ++n) {
       const Node& load = kernel_.nodes[n];
-      const auto is = [&](const Skinny::Part& part) { return part.load == static_cast<int>(n); };
+      // Scales come with the weights.
+      const auto is = [&](const Skinny::Part& part) {
+        return part.codes ? moves(static_cast<int>(n), out_.n) : part.load == static_cast<int>(n);
+      };
       if (load.op == Op::load && std::ranges::none_of(out_.parts, is))
         others += elements(static_cast<int>(n)) * size_of(kernel_.inputs[static_cast<std::size_t>(load.input)].dtype);
     }
@@ -177,6 +211,17 @@ class Finder {
 };
 
 }  // namespace
+
+std::vector<int> Skinny::inputs(const Kernel& kernel, const Part& part) {
+  if (!part.codes) return {kernel.nodes[static_cast<std::size_t>(part.load)].input};
+  std::vector<int> out{part.codes->input};
+  const std::vector<int> roots{part.weights};
+  for (const int id : printing::closure(kernel, roots, [](int) { return false; })) {
+    const Node& one = kernel.nodes[static_cast<std::size_t>(id)];
+    if (one.op == Op::load && std::ranges::find(out, one.input) == out.end()) out.push_back(one.input);
+  }
+  return out;
+}
 
 std::vector<std::vector<bool>> skinny_variables(const Kernel& kernel) {
   const std::size_t count = kernel.space.extents.size(), outer = count - static_cast<std::size_t>(kernel.inner);

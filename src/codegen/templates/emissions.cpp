@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "codegen/emit/float8.h"
 #include "codegen/templates/emission.h"
 #include "codegen/templates/languages.h"
 
@@ -13,7 +14,9 @@ class CudaEmission : public Emission {
   std::unique_ptr<const Schedule> schedule(const Template& kind, const Kernel& kernel,
                                            const Device& device) const override {
     auto cuda = kind.cuda(kernel, device);
-    return device.triton ? in_both_languages(kind, kernel, device, std::move(cuda)) : std::move(cuda);
+    // Triton's conversions stay at the largest number, torch's do not.
+    return device.triton && !printing::has_float8(kernel) ? in_both_languages(kind, kernel, device, std::move(cuda))
+                                                          : std::move(cuda);
   }
   std::string zeroing(const std::vector<std::int64_t>& words) const override {
     std::string parameters, chosen;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/emit/float8.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -82,7 +83,9 @@ Result<Emitted> Genomes::emit(const Genome& genome) const {
   auto reason = unknown_value(genes_, genome);
   if (reason.empty()) reason = schedule_->illegal(genome);
   if (!reason.empty()) return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
-  return schedule_->emit(genome);
+  PLANISH_TRY(Emitted out, schedule_->emit(genome));
+  if (out.language == "cuda") out.source = printing::with_float8(std::move(out.source));
+  return out;
 }
 
 bool Genomes::legal(const Genome& genome) const {

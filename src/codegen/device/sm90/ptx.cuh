@@ -146,6 +146,61 @@ PL_DEVICE u32 pack_bf16(float low, float high) {
   return r;
 }
 
+// ---- pairs of 16-bit numbers ----
+
+template <bool bf16>
+PL_DEVICE u32 add_pairs(u32 a, u32 b) {
+  u32 r;
+  if constexpr (bf16) {
+    asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  } else {
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  }
+  return r;
+}
+template <bool bf16>
+PL_DEVICE u32 sub_pairs(u32 a, u32 b) {
+  u32 r;
+  if constexpr (bf16) {
+    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  } else {
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  }
+  return r;
+}
+template <bool bf16>
+PL_DEVICE u32 mul_pairs(u32 a, u32 b) {
+  u32 r;
+  if constexpr (bf16) {
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  } else {
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  }
+  return r;
+}
+/// Two floats of 8 bits, in the lower half of a word, as f16.
+PL_DEVICE u32 pair_of_e4m3(u32 codes) {
+  u32 r;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)codes));
+  return r;
+}
+/// A pair of f16 as bf16, rounded.
+PL_DEVICE u32 bf16_of_f16(u32 pair) {
+  float low, high;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(low) : "h"((u16)pair));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(high) : "h"((u16)(pair >> 16)));
+  return pack_bf16(low, high);
+}
+/// A number that nobody writes while the kernel runs, nor did the launch before.
+template <typename T>
+PL_DEVICE T load_constant(const T* from) {
+  return __ldg(from);
+}
+/// Four of the eight bytes of a and b, a's first, by the digits of the selector.
+PL_DEVICE u32 byte_permute(u32 a, u32 b, u32 selector) {
+  return __byte_perm(a, b, selector);
+}
+
 /// A barrier of the block by number (1 to 15), at which so many threads are counted, those that wait among them.
 PL_DEVICE void named_barrier_wait(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");

@@ -17,13 +17,24 @@
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
 //   struct Args                        pointers
 //   void touch(args)                                    brings what x is made of into the L2 cache
+//   constexpr SkinnyCode code;         how weights are stored: code_none in 16 bits, else see codes.cuh
+//   constexpr int bits;                of a weight
+//   constexpr u32 order;               of eight neighbours along k as weights are multiplied, a digit each
+//   constexpr SkinnyScale scaling;     what a scale belongs to
+//   constexpr bool flipped, zeroed;    nibbles of two's complement; a zero point is taken off each code
+//   constexpr int zero;                and this
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
+//   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
+//   float zero_point(args, part, row, piece)
+//   uint4 weights(args, part, row, piece, raw, chunk)   8 of a piece, where they are computed
 //   struct Held                                         what is loaded of 8 elements of x
 //   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
 //   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
 //   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
 //   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
 
+#include "sm90/codes.cuh"
 #include "sm90/ptx.cuh"
 
 template <class P>
@@ -32,7 +43,10 @@ struct SkinnyLayout {
   static constexpr int groups = P::tiles * P::parts;  ///< 16-row tiles of a pass
   static constexpr int vectors = 2 * groups;          ///< 16-byte pieces a lane has of a step
   static constexpr int columns = (P::count + 7) / 8;
-  static constexpr int step = 32 * P::warps;  ///< of k
+  static constexpr int piece = 128 / P::bits;  ///< weights of 16 bytes
+  static constexpr int chunks = piece / 8;
+  static constexpr int pieces = P::depth / piece;    ///< of a row
+  static constexpr int step = 4 * piece * P::warps;  ///< of k
   static constexpr int steps = (P::depth + step - 1) / step;
   static constexpr bool whole_steps = P::depth % step == 0;
 
@@ -44,8 +58,11 @@ struct SkinnyLayout {
 
   static constexpr int stage_bytes = vectors * threads * 16;
   static constexpr int ring_bytes = P::ring_shared ? P::stages * stage_bytes : 0;
-  /// A quarter of a warp reads 64 bytes of each of two rows: these lie in different banks.
-  static constexpr int x_pitch = (P::depth * 2 + 127) / 128 * 128 + 64;
+  /// Of x, 16 bytes for each of the four pieces of a warp's step lie side by side, and after them the next 16 of each.
+  /// So a quarter of a warp reads 64 bytes of each of two rows: these lie in different banks.
+  static constexpr int x_run = 4 * piece;  ///< elements
+  static constexpr int x_pitch = ((P::depth + x_run - 1) / x_run * x_run * 2 + 127) / 128 * 128 + 64;
+  static PL_DEVICE int x_place(int k) { return k / x_run * (x_run * 2) + k % piece / 8 * 64 + k % x_run / piece * 16; }
   static constexpr int x_bytes = P::x_shared ? P::count * x_pitch : 0;
   static constexpr int sums_floats = P::warps * 16 * groups * P::count;
   /// Two places in turn, where that is little: who stores the sums of one pass is met before these are written again.
@@ -75,7 +92,7 @@ struct SkinnyRing {
     to = own_register(ring + threadIdx.x * 16);
   }
 
-  PL_DEVICE void find_rows(int k) {
+  PL_DEVICE void find_rows(int own_piece) {
     const int lane = threadIdx.x % 32;
     there = 0;
 #pragma unroll
@@ -83,20 +100,22 @@ struct SkinnyRing {
       const int group = v / 2, part = group % P::parts, tile = group / P::parts;
       const int row = first + (pass * P::tiles + tile) * 16 + lane / 4 + v % 2 * 8;
       const bool live = row < last;
-      from[v] = (const char*)P::weight(args, part, live ? row : first) + k * 2;
+      from[v] = (const char*)P::weight(args, part, live ? row : first) + own_piece * 16;
       there |= (u32)live << v;
+      if constexpr (P::scaling != scale_none || P::zeroed)
+        if (live) P::touch_row(args, part, row, lane % 4);
     }
   }
 
   /// Asks for the next step into a slot. Always ends a group, so that groups count steps.
   PL_DEVICE void ask(int slot) {
     if (left > 0) {
-      const int k = (int)(threadIdx.x / 32) * 32 + (int)(threadIdx.x % 4) * 8;
-      if (at == 0) find_rows(k);
-      const u32 live = L::whole_steps || at * L::step + k < P::depth ? there : 0;
+      const int own_piece = (int)(threadIdx.x / 32) * 4 + (int)(threadIdx.x % 4);
+      if (at == 0) find_rows(own_piece);
+      const u32 live = L::whole_steps || at * 4 * P::warps + own_piece < L::pieces ? there : 0;
 #pragma unroll
       for (int v = 0; v < L::vectors; ++v) {
-        const char* const place = from[v] + (live >> v & 1 ? at * (L::step * 2) : 0);
+        const char* const place = from[v] + (live >> v & 1 ? at * (64 * P::warps) : 0);
         if constexpr (P::ring_shared) {
           cp_async_16(to + slot * L::stage_bytes + v * L::threads * 16, place, live >> v & 1 ? 16 : 0, policy);
         } else {
@@ -147,8 +166,8 @@ struct SkinnyKept {
 #pragma unroll
     for (int i = 0; i < L::row_vectors; ++i)
       if (is_there(i))
-        shared_store_16(x + row() * L::x_pitch + place(i) * 2,
-                        P::operand(vectors[i], args, row(), place(i), statistics));
+        shared_store_16(x + row() * L::x_pitch + L::x_place(place(i)),
+                        skinny_ordered<P>(P::operand(vectors[i], args, row(), place(i), statistics)));
   }
 };
 
@@ -191,24 +210,85 @@ PL_DEVICE void skinny_statistics(const typename P::Args& args, const SkinnyKept<
 
 template <class P>
 PL_DEVICE uint4 skinny_x(const typename P::Args& args, int m, int k, const float* statistics) {
-  return P::operand(P::template held<P::statistics>(args, m, k), args, m, k, statistics);
+  return skinny_ordered<P>(P::operand(P::template held<P::statistics>(args, m, k), args, m, k, statistics));
 }
 
 /// What a lane multiplies weights with at k, for columns 8c + lane / 4: from shared memory, or computed.
 template <class P>
 PL_DEVICE void skinny_operand(const typename P::Args& args, u32 x, const float* statistics, int k,
-                              uint4 (&out)[SkinnyLayout<P>::columns]) {
+                              uint4 (&out)[SkinnyLayout<P>::chunks][SkinnyLayout<P>::columns]) {
   using L = SkinnyLayout<P>;
 #pragma unroll
   for (int c = 0; c < L::columns; ++c) {
-    const int m = c * 8 + threadIdx.x % 32 / 4;
-    out[c] = make_uint4(0, 0, 0, 0);
-    if ((P::count % 8 == 0 || m < P::count) && (L::whole_steps || k < P::depth)) {
-      if constexpr (P::x_shared) {
-        out[c] = shared_load_16(x + m * L::x_pitch + k * 2);
-      } else {
-        out[c] = skinny_x<P>(args, m, k, statistics);
+    const int lane = threadIdx.x % 32, m = c * 8 + lane / 4;
+    const bool there = (P::count % 8 == 0 || m < P::count) && (L::whole_steps || k < P::depth);
+#pragma unroll
+    for (int e = 0; e < L::chunks; ++e) {
+      out[e][c] = make_uint4(0, 0, 0, 0);
+      if (there) {
+        if constexpr (P::x_shared) {
+          out[e][c] = shared_load_16(x + m * L::x_pitch + k / L::x_run * (L::x_run * 2) + e * 64 + lane % 4 * 16);
+        } else {
+          out[e][c] = skinny_x<P>(args, m, k + 8 * e, statistics);
+        }
       }
+    }
+  }
+}
+
+/// Scales and zero points that a lane needs of a step, by its pieces: asked for a step ahead, in lines that came into
+/// the cache with the row.
+template <class P>
+struct SkinnyScales {
+  using L = SkinnyLayout<P>;
+  static constexpr bool scales = P::scaling == scale_step || P::scaling == scale_piece;
+  float scale[scales ? L::vectors : 1];
+  float zero_point[P::zeroed ? L::vectors : 1];
+
+  PL_DEVICE void load(const typename P::Args& args, int first, int last, int pass, int at) {
+    if constexpr (scales || P::zeroed) {
+      const int lane = threadIdx.x % 32, begin = (at * P::warps + (int)threadIdx.x / 32) * 4;
+      const int own = begin + lane % 4 < L::pieces ? begin + lane % 4 : L::pieces - 1;
+#pragma unroll
+      for (int v = 0; v < L::vectors; ++v) {
+        const int group = v / 2, part = group % P::parts, tile = group / P::parts;
+        int row = first + (pass * P::tiles + tile) * 16 + lane / 4 + v % 2 * 8;
+        row = row < last ? row : first;
+        // Behind the row's end all products are zeros, and stay it.
+        if constexpr (P::scaling == scale_step) scale[v] = begin < L::pieces ? P::scale(args, part, row, begin) : 0.0f;
+        if constexpr (P::scaling == scale_piece) scale[v] = P::scale(args, part, row, own);
+        if constexpr (P::zeroed) zero_point[v] = P::zero_point(args, part, row, own);
+      }
+    }
+  }
+  PL_DEVICE u32 scale_pair(int v) const {
+    if constexpr (P::scaling == scale_piece) return code_twice<P::bf16>(scale[v]);
+    return 0;
+  }
+  PL_DEVICE u32 zero_pair(int v) const {
+    if constexpr (P::zeroed) return code_twice<P::bf16>(zero_point[v]);
+    return 0;
+  }
+};
+
+/// The products of one step and 16-row tile.
+template <class P>
+PL_DEVICE void skinny_multiply(const typename P::Args& args, const uint4& low, const uint4& high, int part, int row,
+                               int piece, const SkinnyScales<P>& scales, int v,
+                               const uint4 (&x)[SkinnyLayout<P>::chunks][SkinnyLayout<P>::columns],
+                               float (&sums)[SkinnyLayout<P>::columns][4]) {
+  using L = SkinnyLayout<P>;
+  const u32 zeros[2] = {scales.zero_pair(v), scales.zero_pair(v + 1)};
+  const u32 factors[2] = {scales.scale_pair(v), scales.scale_pair(v + 1)};
+#pragma unroll
+  for (int e = 0; e < L::chunks; ++e) {
+    u32 a[4], b[4];
+    skinny_weights<P>(args, part, row, piece, low, e, zeros[0], factors[0], a);
+    skinny_weights<P>(args, part, row + 8, piece, high, e, zeros[1], factors[1], b);
+#pragma unroll
+    for (int c = 0; c < L::columns; ++c) {
+      mma_16x8x16<P::bf16>(sums[c], a[0], b[0], a[1], b[1], x[e][c].x, x[e][c].y);
+      mma_16x8x16<P::bf16>(sums[c], a[2], b[2], a[3], b[3], x[e][c].z, x[e][c].w);
     }
   }
 }
@@ -229,6 +309,7 @@ PL_DEVICE void skinny_store(const typename P::Args& args, const float* sums, con
       total[part] = 0;
 #pragma unroll
       for (int w = 0; w < P::warps; ++w) total[part] += from[w * 16 * L::groups * P::count];
+      if constexpr (P::scaling == scale_row) total[part] *= P::scale(args, part, first + r, 0);
     }
     P::store(args, m, first + r, total, statistics);
   }
@@ -266,14 +347,16 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
 #pragma unroll 4
     for (int i = thread; i < P::count * (P::depth / 8); i += L::threads) {
       const int m = i / (P::depth / 8), k = i % (P::depth / 8) * 8;
-      shared_store_16(x_at + m * L::x_pitch + k * 2, skinny_x<P>(args, m, k, statistics));
+      shared_store_16(x_at + m * L::x_pitch + L::x_place(k), skinny_x<P>(args, m, k, statistics));
     }
     __syncthreads();
   }
 
-  const int begin = warp * 32 + lane % 4 * 8;
+  const int begin = (warp * 4 + lane % 4) * L::piece;
   constexpr int unroll = P::ring_shared ? 1 : P::stages;
-  uint4 x[L::columns], next[L::columns];
+  uint4 x[L::chunks][L::columns], next[P::x_shared ? 1 : L::chunks][L::columns];
+  SkinnyScales<P> scales, scales_next;
+  scales_next.load(args, first, last, 0, 0);
   if constexpr (!P::x_shared) skinny_operand<P>(args, x_at, statistics, begin, next);
   int slot = 0;
   for (int pass = 0; pass < passes; ++pass) {
@@ -291,18 +374,33 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
           skinny_operand<P>(args, x_at, statistics, begin + j * L::step, x);
         } else {
 #pragma unroll
-          for (int c = 0; c < L::columns; ++c) x[c] = next[c];
+          for (int e = 0; e < L::chunks; ++e)
+#pragma unroll
+            for (int c = 0; c < L::columns; ++c) x[e][c] = next[e][c];
           skinny_operand<P>(args, x_at, statistics, begin + (j + 1 == L::steps ? 0 : j + 1) * L::step, next);
         }
+        scales = scales_next;
+        if (j + 1 < L::steps || pass + 1 < passes)
+          scales_next.load(args, first, last, j + 1 == L::steps ? pass + 1 : pass, j + 1 == L::steps ? 0 : j + 1);
         const int place = P::ring_shared ? slot : u;
+        const int piece = (j * P::warps + warp) * 4 + lane % 4;
         ring.arrived();
 #pragma unroll
         for (int i = 0; i < L::groups; ++i) {
           const uint4 low = ring.take(place, 2 * i), high = ring.take(place, 2 * i + 1);
+          const int part = i % P::parts, row = first + (pass * P::tiles + i / P::parts) * 16 + lane / 4;
+          if constexpr (P::scaling == scale_step) {
+            float sums[L::columns][4];
 #pragma unroll
-          for (int c = 0; c < L::columns; ++c) {
-            mma_16x8x16<P::bf16>(acc[i][c], low.x, high.x, low.y, high.y, x[c].x, x[c].y);
-            mma_16x8x16<P::bf16>(acc[i][c], low.z, high.z, low.w, high.w, x[c].z, x[c].w);
+            for (int c = 0; c < L::columns; ++c) sums[c][0] = sums[c][1] = sums[c][2] = sums[c][3] = 0;
+            skinny_multiply<P>(args, low, high, part, row, piece, scales, 2 * i, x, sums);
+#pragma unroll
+            for (int c = 0; c < L::columns; ++c) {
+#pragma unroll
+              for (int e = 0; e < 4; ++e) acc[i][c][e] += scales.scale[2 * i + e / 2] * sums[c][e];
+            }
+          } else {
+            skinny_multiply<P>(args, low, high, part, row, piece, scales, 2 * i, x, acc[i]);
           }
         }
         ring.ask(place);

@@ -1,0 +1,116 @@
+#pragma once
+// Weights stored in 8 or 4 bits, as pairs of 16-bit numbers: eight at a time, in the order in which they are cheapest
+// to take apart. Every code is exact in bf16 and in f16.
+
+#include "sm90/ptx.cuh"
+
+/// How a code is read. `computed`: by the policy, element by element.
+enum SkinnyCode { code_none, code_i8, code_u8, code_e4m3, code_e5m2, code_nibbles, code_computed };
+/// What a scale belongs to: a row of weights, the four pieces that a warp has of a row and step, or one piece.
+enum SkinnyScale { scale_none, scale_row, scale_step, scale_piece };
+
+/// One number of 16 bits twice.
+template <bool bf16>
+PL_DEVICE u32 code_twice(float v) {
+  return bf16 ? pack_bf16(v, v) : pack_f16(v, v);
+}
+
+/// Four codes of a word, two at a time: in i8 and u8 those of bytes 0 and 2, then 1 and 3, else neighbours.
+template <SkinnyCode code, bool bf16>
+PL_DEVICE void code_bytes(u32 word, int zero, u32& first, u32& second) {
+  if constexpr (code == code_e4m3 || code == code_e5m2) {
+    const u32 low = code == code_e4m3 ? pair_of_e4m3(word) : byte_permute(word, 0, 0x1404);
+    const u32 high = code == code_e4m3 ? pair_of_e4m3(word >> 16) : byte_permute(word, 0, 0x3424);
+    first = bf16 ? bf16_of_f16(low) : low;
+    second = bf16 ? bf16_of_f16(high) : high;
+  } else {
+    u32* const out[2] = {&first, &second};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const u32 v = i == 0 ? word : word >> 8;
+      if constexpr (bf16) {
+        // Seven bits under the exponent of 128, and the eighth as 128 or 256.
+        const u32 low = (v & 0x007f007fu) | 0x43004300u, high = (v & 0x00800080u) | 0x43004300u;
+        if constexpr (code == code_i8) {
+          *out[i] = sub_pairs<true>(low, high);
+        } else {
+          *out[i] = add_pairs<true>(low, sub_pairs<true>(high, 0x43804380u));
+        }
+        if (zero != 0) *out[i] = sub_pairs<true>(*out[i], code_twice<true>((float)zero));
+      } else {
+        // Eight bits under the exponent of 1024.
+        const u32 under = (v & 0x00ff00ffu) ^ (code == code_i8 ? 0x64806480u : 0x64006400u);
+        *out[i] = sub_pairs<false>(under, code_twice<false>((float)(1024 + (code == code_i8 ? 128 : 0) + zero)));
+      }
+    }
+  }
+}
+
+/// Eight codes of a word: 0 and 4, 1 and 5, 2 and 6, 3 and 7. `flipped`: with the upper bit the other way round.
+template <bool bf16, bool flipped>
+PL_DEVICE void code_nibble_pairs(u32 word, int zero, u32 (&out)[4]) {
+  if constexpr (flipped) word ^= 0x88888888u;
+  const u32 base = code_twice<bf16>((float)((bf16 ? 128 : 1024) + zero));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const u32 under = ((word >> (4 * i)) & 0x000f000fu) | (bf16 ? 0x43004300u : 0x64006400u);
+    out[i] = sub_pairs<bf16>(under, base);
+  }
+}
+
+/// Elements 8·chunk … of a piece, as four pairs.
+template <class P>
+PL_DEVICE void skinny_weights(const typename P::Args& args, int part, int row, int piece, const uint4& raw, int chunk,
+                              u32 zero_point, u32 scale, u32 (&out)[4]) {
+  if constexpr (P::code == code_none) {
+    out[0] = raw.x, out[1] = raw.y, out[2] = raw.z, out[3] = raw.w;
+  } else if constexpr (P::code == code_computed) {
+    const uint4 eight = P::weights(args, part, row, piece, raw, chunk);
+    out[0] = eight.x, out[1] = eight.y, out[2] = eight.z, out[3] = eight.w;
+  } else if constexpr (P::code == code_nibbles) {
+    const u32 word = chunk == 0 ? raw.x : chunk == 1 ? raw.y : chunk == 2 ? raw.z : raw.w;
+    code_nibble_pairs<P::bf16, P::flipped>(word, P::zero, out);
+  } else {
+    code_bytes<P::code, P::bf16>(chunk == 0 ? raw.x : raw.z, P::zero, out[0], out[1]);
+    code_bytes<P::code, P::bf16>(chunk == 0 ? raw.y : raw.w, P::zero, out[2], out[3]);
+  }
+  if constexpr (P::zeroed) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = sub_pairs<P::bf16>(out[i], zero_point);
+  }
+  if constexpr (P::scaling == scale_piece) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = mul_pairs<P::bf16>(out[i], scale);
+  }
+}
+
+/// Eight elements of x in the order in which skinny_weights() gives those of weights.
+template <class P>
+PL_DEVICE uint4 skinny_ordered(const uint4& v) {
+  if constexpr (P::order == 0x76543210u) {
+    return v;
+  } else {
+    const u32 from[4] = {v.x, v.y, v.z, v.w};
+    u32 to[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int low = P::order >> (8 * i) & 7, high = P::order >> (8 * i + 4) & 7;
+      to[i] = byte_permute(from[low / 2], from[high / 2],
+                           (high % 2 == 0 ? 0x5400u : 0x7600u) | (low % 2 == 0 ? 0x10u : 0x32u));
+    }
+    return make_uint4(to[0], to[1], to[2], to[3]);
+  }
+}
+
+/// Byte `at` of a piece, for what is computed of codes.
+PL_DEVICE u8 code_byte(const uint4& v, int at) {
+  const u32 word = at < 4 ? v.x : at < 8 ? v.y : at < 12 ? v.z : v.w;
+  return (u8)(word >> at % 4 * 8);
+}
+PL_DEVICE u16 code_half(const uint4& v, int at) {
+  const u32 word = at < 2 ? v.x : at < 4 ? v.y : at < 6 ? v.z : v.w;
+  return (u16)(word >> at % 2 * 16);
+}
+PL_DEVICE u32 code_word(const uint4& v, int at) {
+  return at == 0 ? v.x : at == 1 ? v.y : at == 2 ? v.z : v.w;
+}

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+
+/// Weights that are computed of a stored tensor of 8 or 4 bits an element: a scale times a number that the stored code
+/// alone, and maybe a zero point, say. A piece of 16 stored bytes is 16 or 32 weights of one row, neighbours along k.
+/// Pure; thread-safe.
+namespace planish::codegen::skinny {
+
+struct Codes {
+  /// How a code becomes a number of 16 bits. `computed`: by whatever the graph says, element by element.
+  enum class Form : std::uint8_t { i8, u8, e4m3, e5m2, nibbles, computed };
+  /// What scales are constant along, and so where they are applied: to a row's sums, to the sums of one step of a warp
+  /// (four pieces side by side), to a piece; `none`: nowhere.
+  enum class Scale : std::uint8_t { none, row, step, piece };
+
+  Form form = Form::computed;
+  Scale scaled = Scale::none;
+  int bits = 8;
+  bool zeroed = false;   ///< a zero point is loaded, one a piece
+  int zero = 0;          ///< and this is taken off besides
+  bool flipped = false;  ///< nibbles are of two's complement, and read as if their upper bit were the other
+  std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};  ///< of eight codes as they are taken apart: which element each is
+
+  /// What is computed: the product kernel's nodes once more, over a space whose last variable is the piece of a row in
+  /// place of the variables of k. Its inputs are those of the product kernel.
+  Kernel piece;
+  int variable = -1;                ///< that variable
+  int input = -1;                   ///< the stored tensor
+  ir::IndexExpr begin;              ///< where a row begins in it, in elements, over the variables of n
+  std::vector<int> elements;        ///< nodes: the weights of a piece without scale, for the form `computed` alone
+  int scale = -1, zero_point = -1;  ///< nodes
+
+  int count() const { return 128 / bits; }  ///< weights of a piece
+  std::string note() const;                 ///< for messages: "4 bits, a scale every 128"
+};
+
+/// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest, and is
+/// multiplied in the type `half`. Error kind
+/// `unsupported` where nothing stored in 8 or 4 bits is behind it, or its codes do not lie one after the other.
+Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
+                       DType half);
+
+/// Whether two factors of one product can be parts of one kernel.
+bool alike(const Codes& a, const Codes& b);
+
+}  // namespace planish::codegen::skinny

@@ -1,0 +1,70 @@
+"""Products of 8-bit tensors become products and scales, right beside torch's own operator; what has no such form stays."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from planish.capture import capture
+from planish.capture.quantised import _of_blocks
+from planish.oracle.interpret import Interpreter, Mode
+
+aten = torch.ops.aten
+F8 = torch.float8_e4m3fn
+
+
+def draw(*shape: int, dtype: torch.dtype = F8) -> torch.Tensor:
+    return torch.randn(*shape).to(dtype)
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function: object, **more: object) -> None:
+        super().__init__()
+        self.function, self.more = function, more
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        return self.function(*args, **self.more)  # type: ignore[operator]
+
+
+def ops_and_result(module: torch.nn.Module, args: tuple[torch.Tensor, ...], folder: Path) -> tuple[list[str], torch.Tensor]:
+    found = capture(module, args, {}, folder)
+    run = Interpreter(found, range(len(found.nodes)))
+    inputs = {i["value"]: t for i, t in zip(found.graph["inputs"], found.flat_inputs(args, {}), strict=True)}
+    wanted = found.graph["outputs"][0]["value"]
+    return [n["op"] for n in found.graph["nodes"]], run.run(inputs, [wanted], Mode())[wanted]
+
+
+def scaled(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, **more: object) -> torch.Tensor:
+    return torch._scaled_mm(a, b.t(), sa, sb, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_scaled_products(rows: bool, dtype: torch.dtype, tmp_path: Path) -> None:
+    a, b = draw(32, 64), draw(48, 64)
+    scales = (torch.rand(32, 1), torch.rand(1, 48)) if rows else (torch.tensor(0.5), torch.tensor(3.0))
+    ops, result = ops_and_result(Call(scaled, out_dtype=dtype), (a, b, *scales), tmp_path)
+    assert "aten.mm.default" in ops and not any("_scaled_mm" in op for op in ops)
+    exact = (a.double() * scales[0]) @ (b.double().t() * scales[1])
+    torch.testing.assert_close(result.double(), exact, rtol=8e-3 if dtype == torch.bfloat16 else 1e-5, atol=1e-4)
+    torch.testing.assert_close(result, scaled(a, b, *scales, out_dtype=dtype))
+
+
+def test_scales_of_blocks() -> None:
+    scale = torch.rand(3, 2)
+    found = _of_blocks(scale, torch.Size((300, 256)))
+    assert found.shape == (300, 256)
+    assert torch.equal(found[0], scale[0].repeat_interleave(128)) and torch.equal(found[299], scale[2].repeat_interleave(128))
+
+
+def test_weights_in_int8(tmp_path: Path) -> None:
+    args = (torch.randn(4, 64).bfloat16(), torch.randint(-128, 128, (32, 64), dtype=torch.int8), torch.rand(32).bfloat16())
+    ops, result = ops_and_result(Call(aten._weight_int8pack_mm), args, tmp_path)
+    assert "aten.mm.default" in ops
+    exact = (args[0].double() @ args[1].double().t()) * args[2].double()
+    torch.testing.assert_close(result.double(), exact, rtol=8e-3, atol=1e-2)
+
+
+def test_integers_stay_integers(tmp_path: Path) -> None:
+    args = tuple(torch.randint(-128, 128, (32, 32), dtype=torch.int8) for _ in range(2))
+    ops, result = ops_and_result(Call(torch._int_mm), args, tmp_path)
+    assert ops == ["aten._int_mm.default"] and torch.equal(result, args[0].int() @ args[1].int())
