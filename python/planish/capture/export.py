@@ -21,6 +21,7 @@ from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
 from planish.capture.effects import describe_effects
+from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.recurrent import shapes_of_recurrent_networks
@@ -88,7 +89,7 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        own_lines_kept(), refusals(path), _answering(model), taken_apart(path, "an argument or a result"),
+        shapes_of_grouped_products(), own_lines_kept(), refusals(path), _answering(model), taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
@@ -159,7 +160,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path) -> Captured:
     exported = export_program(model, args, kwargs, path)
-    with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
+    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
@@ -167,6 +168,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     _refuse_unsized(graph_module, path)
     inline_conditions(graph_module, path)
     _drop_assertions(graph_module)
+    name_grouped_products(graph_module.graph)
     add_statistics(graph_module.graph)
     graph_module.recompile()
     writer = _Writer(program, model, path)
