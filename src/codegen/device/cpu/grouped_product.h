@@ -9,12 +9,12 @@
 //
 // Policy (all constexpr):
 //   i64 rows, depth, columns, groups
-//   i64 a_row, a_depth, b_group, b_depth, b_column, out_row    strides, in elements; out runs along columns
+//   i64 a_row, a_depth, b_group, b_depth, b_column, out_row, end_step    strides, in elements; out runs along columns
 //   bool along_depth    memory of b runs along k (b_depth is 1), else along columns (b_column is 1)
 //   bool in_place       a is fp32, runs along k, and rows are whole vectors: it is read where it lies
 //   i64 step            a multiple of W
 //   i64 panel, block    of a unit: columns, a multiple of a tile's; rows
-//   types A, B, Out, End
+//   types A, B, Out
 // and static functions: vf a(const A*), float a_one(const A*), vf a(const A*, int), the same of b; put(Out*, vf) and
 // put(Out*, vf, int).
 
@@ -162,14 +162,14 @@ static void grouped_copy(const typename P::A* a, float* to, i64 tid, i64 team) {
 
 /// The thread's share of the units. `a`: as grouped_copy() left it, or in place. `kept`: of all threads. Ends that no
 /// groups have (falling ones, ones beyond the rows) are cut off. Rows behind the last group become zero.
-template <class P>
-static void grouped_product(const float* a, const typename P::B* b, const typename P::End* ends, typename P::Out* out,
-                            float* kept, i64 tid, i64 team) {
+template <class P, class End>
+static void grouped_product(const float* a, const typename P::B* b, const End* ends, typename P::Out* out, float* kept,
+                            i64 tid, i64 team) {
   using T = GroupedTile<P>;
   constexpr i64 panels = (P::columns + P::panel - 1) / P::panel, pitch = P::in_place ? P::a_row : T::pitch;
   constexpr i64 matrix = 16;  // reading a panel of a matrix takes as long as computing so many rows of it
   const auto end_of = [&](i64 group, i64 begin) {
-    const i64 end = ends[group];
+    const i64 end = ends[group * P::end_step];
     return end < begin ? begin : end > P::rows ? P::rows : end;
   };
   const auto cost_of = [&](i64 rows) { return rows + (rows + P::block - 1) / P::block * matrix; };
