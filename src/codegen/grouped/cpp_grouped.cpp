@@ -181,7 +181,6 @@ std::string cpp_grouped_illegal(const Kernel& kernel, const Grouped& grouped, co
 }
 
 std::vector<Genome> cpp_grouped_seeds(const Kernel& kernel, const Grouped& grouped, const Device& device) {
-  const CppGrouped product = *cpp_grouped_of(kernel, grouped);
   const auto genes = cpp_grouped_genes(kernel, grouped, device);
   std::vector<Genome> out;
   const auto choices = [&](std::string_view name) { return std::ranges::find(genes, name, &Gene::name)->choices; };

@@ -39,7 +39,7 @@ Result<int> grouped_mm(const Site& s) {
   if (const DType ends = s.low.info(offs).dtype; ends != DType::i32 && ends != DType::i64)
     return unsupported("ends of groups of another type");
   const std::int64_t depth = rows[1], groups = matrices[0];
-  if (groups < 1) return unsupported("a product of no groups");
+  if (groups < 2) return unsupported("a product of one group, which has no group to find");
   Coords k(1);
   if (depth > 1) {
     PLANISH_TRY(k, s.low.row(s.coords, s.low.info(s.out_id).shape, std::span(&depth, 1)));
