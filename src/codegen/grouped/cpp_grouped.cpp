@@ -102,12 +102,7 @@ int lanes_of(const Genome& genome) {
   return static_cast<int>(gene(genome, "bits", 128) / 32);
 }
 
-/// Columns of a tile of the device file (GroupedTile).
-std::int64_t tile_width(const CppGrouped& product, std::int64_t lanes) {
-  const bool many = lanes == 16;
-  return product.b.row == 1 ? (many ? 6 : 4) : (many ? 4 : 2) * lanes;
-}
-
+/// Columns of a unit: whole tiles of the device file (GroupedTile), whatever the vectors.
 std::vector<std::int64_t> panels_of(const CppGrouped& product) {
   return product.b.row == 1 ? std::vector<std::int64_t>{48, 96, 192, 384}
                             : std::vector<std::int64_t>{64, 128, 256, 512};
@@ -173,7 +168,6 @@ std::string cpp_grouped_illegal(const Kernel& kernel, const Grouped& grouped, co
   const std::int64_t panel = gene(genome, "tile_n", 64), step = gene(genome, "tile_k", 1024);
   const auto panels = panels_of(product);
   if (panel > panels.front() && panel / 2 >= product.columns) return "a panel is twice what there is";
-  if (panel % tile_width(product, lanes_of(genome)) != 0) return "panels are not whole tiles";
   if (step > 256 && step / 2 >= product.depth) return "a step is twice what there is";
   if (const std::int64_t block = gene(genome, "tile_m", 128); block > 32 && block / 2 >= product.rows)
     return "a block is twice what there is";
