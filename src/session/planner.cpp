@@ -292,10 +292,12 @@ class SynthPlanner : public Planner {
     task->device = device_of(device);
     codegen::PartitionOptions options;
     options.limits.contractions = codegen::schedules_contractions(task->device);
+    options.limits.grouped = true;
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
     codegen::FusionOptions fusion_options;
     fusion_options.limits = options.limits;
     const bool own = options.limits.contractions;
+    fusion_options.limits.grouped = own;  // elsewhere nothing else is computed with it
     if (own)
       task->partition = codegen::with_epilogues(task->graph, std::move(task->partition), task->device, fusion_options);
     const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph, rewrites_for(task->device));

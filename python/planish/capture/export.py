@@ -24,6 +24,7 @@ from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
 from planish.capture.flexible_attention import inline_flexible_attention
+from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.numbers import Numbers, document
@@ -96,7 +97,7 @@ def export_program(
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        own_lines_kept(), refusals(path), _answering(model, known), taken_apart(path, "an argument or a result"),
+        shapes_of_grouped_products(), own_lines_kept(), refusals(path), _answering(model, known), taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
@@ -177,7 +178,7 @@ def _captured(
 ) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
     inlined = inline_flexible_attention(exported)
-    with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
+    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
@@ -187,6 +188,7 @@ def _captured(
     if inlined:
         graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
+    name_grouped_products(graph_module.graph)
     device = device_of((args, kwargs), model)
     draws.write_dropouts(graph_module.graph, device.type == "cpu")
     draws.draw_where_they_lie(graph_module.graph)

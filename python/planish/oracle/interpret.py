@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from planish import float8, generators, rt
 from planish.capture import draws
+from planish.capture.grouped import grouped_product
 from planish.capture.opaque import Module
 from planish.oracle import layout, module_runs
 from planish.oracle.promoted import promote, promote_dtype, to_tf32
@@ -29,7 +30,7 @@ DTYPES: dict[str, torch.dtype] = {
 }  # fmt: skip
 
 # Operations whose f32 products torch may compute in TF32.
-MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", "addmv", "einsum", "dot", "scaled_dot_product_attention", "lstm", "gru"}
+MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", "addmv", "einsum", "dot", "_grouped_mm", "scaled_dot_product_attention", "lstm", "gru"}
 CONVOLUTIONS = {
     "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cudnn_convolution",
 }  # fmt: skip
@@ -194,6 +195,8 @@ class Double(Mode):
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
         if name == "_fused_rms_norm":
             wide_args, wide_kwargs = (), _with_epsilon(node, _bound(node, wide_args, wide_kwargs))
+        if name == "_grouped_mm":  # it has no form in fp64
+            return [grouped_product(**_bound(node, wide_args, wide_kwargs))]
         if name in _DIVIDED_BY_SIX:
             return [_divided_by_six(name, _bound(node, wide_args, wide_kwargs)["self"])]
         try:

@@ -21,6 +21,8 @@ REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "lar
 UNDEFINED = ("rows", "large", "labels", "special")
 #: The argument of an operator that holds the segment of each element.
 _SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
+#: Of integers that say where groups end (label_inputs()).
+ENDS = "ends"
 _KEPT = {"view", "reshape", "_to_copy", "squeeze", "unsqueeze", "expand", "clone", "alias", "detach", "contiguous"}
 _PIECE = 1 << 25
 
@@ -70,9 +72,9 @@ def variances(captured: Captured) -> set[int]:
     return found
 
 
-def label_inputs(captured: Captured) -> dict[int, int | None]:
+def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     """User inputs of integers that are labels, of which one value means none (they are compared with a constant, which decides whether they or
-    something else are used), with that value; or the segments of a sum (None)."""
+    something else are used), with that value; or the segments of a sum (None); or the ends of groups (ENDS)."""
     graph = captured.graph
     made = {out: node for node in graph["nodes"] for out in node["outs"] if out is not None}
     users = {i["value"] for i in graph["inputs"] if i["kind"] == "user" and "i" in graph["values"][i["value"]]["dtype"]}
@@ -87,7 +89,7 @@ def label_inputs(captured: Captured) -> dict[int, int | None]:
             value = next((arg["value"] for arg in before["args"] if "value" in arg), None) if kept and before is not None else None
         return None
 
-    found: dict[int, int | None] = {}
+    found: dict[int, int | str | None] = {}
     for node in graph["nodes"]:
         name, args = node["op"].split(".")[1], {arg["name"]: arg for arg in node["args"]}
         if name == "where":
@@ -98,6 +100,10 @@ def label_inputs(captured: Captured) -> dict[int, int | None]:
             value, constant = source(compared["self"].get("value")), compared["other"].get("int")
             if value is not None and constant is not None and value in (source(args["self"].get("value")), source(args["other"].get("value"))):
                 found[value] = int(constant)
+        elif name == "_grouped_mm":
+            value = source(args["offs"].get("value"))
+            if value is not None:
+                found[value] = ENDS
         elif name in _SEGMENTS and (name != "index_put" or args["accumulate"].get("bool")):
             index = args[_SEGMENTS[name]]
             for value in [source(v) for v in [index.get("value"), *index.get("values", [])]]:
@@ -106,11 +112,14 @@ def label_inputs(captured: Captured) -> dict[int, int | None]:
     return found
 
 
-def draw_labels(like: torch.Tensor, ignored: int | None, generator: torch.Generator) -> torch.Tensor:
-    """Labels of which a tenth is ignored, or in every fourth set all; segments of which all but one are empty."""
+def draw_labels(like: torch.Tensor, ignored: int | str | None, generator: torch.Generator) -> torch.Tensor:
+    """Labels of which a tenth is ignored, or in every fourth set all; segments of which all but one are empty; ends of groups of which all but one
+    are empty, or (in every second set) about half."""
     fresh, count = like.clone(), like.numel()
     if count == 0:
         return fresh
+    if isinstance(ignored, str):
+        return _draw_ends(like, generator)
     if ignored is None:
         where = int(torch.randint(0, count, (), generator=generator, device=generator.device))
         return fresh.fill_(int(like.reshape(-1)[where]))
@@ -118,6 +127,19 @@ def draw_labels(like: torch.Tensor, ignored: int | None, generator: torch.Genera
         return fresh.fill_(ignored)
     drop = torch.empty(fresh.shape, device=generator.device).uniform_(generator=generator) < 0.1
     return fresh.masked_fill_(drop.to(fresh.device), ignored)
+
+
+def _draw_ends(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Ends of as many groups, of as many rows in all."""
+    last, count = int(like.reshape(-1)[-1]), like.numel()
+    one, few = (int(torch.randint(0, n, (), generator=generator, device=generator.device)) for n in (count, 2))
+    if few == 0:  # all rows are in one group
+        return (torch.arange(count, device=like.device) >= one).to(like.dtype).mul_(last).reshape(like.shape)
+    places = torch.randint(0, last + 1, (count,), generator=generator, device=generator.device)
+    places = torch.where(torch.arange(count, device=places.device) % 2 == one % 2, places, 0)  # the others end where the one before does
+    ends = places.sort().values
+    ends[-1] = last
+    return ends.to(like.dtype).to(like.device).reshape(like.shape)
 
 
 def bounded_domain(captured: Captured) -> bool:

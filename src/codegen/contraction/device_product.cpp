@@ -65,7 +65,7 @@ DeviceTiling device_tiling_of(const Genome& genome) {
   return out;
 }
 
-DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t) {
+DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t, const DeviceGroups* groups) {
   const std::int64_t b_bytes = across(product, Operand::b) ? up(t.tile_columns, 64) * 8192 : t.tile_columns * 128;
   const std::int64_t rows = t.tile_rows * (t.share_b ? t.cluster : 1);
   const std::int64_t columns = t.tile_columns * (t.share_b ? 1 : t.cluster);
@@ -73,6 +73,10 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t) {
   out.shared_bytes = t.stages * (t.tile_rows * 128 + b_bytes + 16) + t.consumers * 8192 + 16 + 1024;
   out.across = up(product.problem.n, columns);
   out.down = up(product.problem.m, rows);
+  if (groups != nullptr) {  // each begins a tile of its own
+    out.shared_bytes += 8 * (groups->count + 1);
+    out.down = std::min(product.problem.m, out.down + groups->count);
+  }
   out.clusters = out.across * out.down * product.problem.batches;
   if (t.splits > 1) {
     const std::int64_t tiles = out.clusters * t.cluster;
@@ -82,14 +86,16 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t) {
   return out;
 }
 
-std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, const Device& device) {
-  const DeviceLayout layout = device_layout_of(product, t);
+std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, const Device& device,
+                                const DeviceGroups* groups) {
+  const DeviceLayout layout = device_layout_of(product, t, groups);
   constexpr std::int64_t most_sums = 128, most_of_three = 96;  // registers of a thread
   const std::int64_t own_rows = t.ping_pong ? t.tile_rows : t.tile_rows / t.consumers;
   if (own_rows * t.tile_columns / 128 > (t.consumers == 3 ? most_of_three : most_sums))
     return "a consumer's sums are more than its registers";
   if (t.cluster > device.max_cluster) return "the cluster is larger than the device allows";
   if (layout.shared_bytes > device.shared_bytes) return "more shared memory than a block can have";
+  if (groups != nullptr && t.splits > 1) return "parts of k of groups";
   if (t.splits > steps_of(product)) return "more parts than there are steps of k";
   // What blocks of a cluster share they bring in whole pieces each.
   const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
@@ -102,9 +108,16 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
   return {};
 }
 
-double device_product_clocks(const Product& product, const DeviceTiling& t, const Device& device) {
+double device_product_clocks(const Product& product, const DeviceTiling& t, const Device& device,
+                             const DeviceGroups* groups) {
   const Problem& problem = product.problem;
-  const DeviceLayout layout = device_layout_of(product, t);
+  DeviceLayout layout = device_layout_of(product, t, groups);
+  std::int64_t matrices = 1;  // that are read
+  if (groups != nullptr) {
+    matrices = std::min(groups->count, problem.m);
+    layout.down = matrices * up(up(problem.m, matrices), t.tile_rows * (t.share_b ? t.cluster : 1));
+    layout.clusters = layout.across * layout.down;
+  }
   const double rows = t.tile_rows, columns = t.tile_columns, tile = rows * columns;
   const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
   // A step of 64 k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2 cache.
@@ -121,16 +134,18 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
     const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
     return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(times) : 1);
   };
-  const double moved = bytes(problem.n, problem.b_batched, up(layout.down, t.raster)) +
-                       bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
+  const double moved =
+      static_cast<double>(matrices) * bytes(problem.n, problem.b_batched, up(up(layout.down, matrices), t.raster)) +
+      bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
   constexpr double clock = 1.7;  // GHz, under load
   // Where memory bounds several, the one that computes less.
   return std::max(computed, moved / device.bandwidth_gbs * clock + 3000) + computed / 50;
 }
 
-Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device) {
-  const DeviceLayout layout = device_layout_of(product, tiling);
-  DevicePrinted printed = print_device_product(product, tiling);
+Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
+                            const DeviceGroups* groups) {
+  const DeviceLayout layout = device_layout_of(product, tiling, groups);
+  DevicePrinted printed = print_device_product(product, tiling, groups);
   static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
   Emitted out;
   out.language = "cuda";

@@ -18,6 +18,15 @@ constexpr std::int64_t by_file = 4;
 /// Why it is no such product; empty where it is one. The rest of this file expects that.
 std::string device_product_lacks(const Product& product);
 
+/// Rows that are sorted in groups, each with a second factor of its own: where the groups end, and how far apart these
+/// factors lie. The product is the one with the first of them.
+struct DeviceGroups {
+  int input = -1;                    ///< of the kernel: the ends, i32 or i64
+  std::int64_t first = 0, step = 1;  ///< where the first end lies, and how far apart they are
+  std::int64_t count = 0;
+  std::int64_t stride = 0;  ///< elements from one factor to the next
+};
+
 /// How it is cut: the policy of the device file, by genes tile_m, tile_n, stages, pingpong, multicast, split and
 /// raster.
 struct DeviceTiling {
@@ -37,22 +46,27 @@ struct DeviceLayout {
   std::int64_t clusters = 0;  ///< tiles, or pairs of these, in all products
   std::int64_t partial_bytes = 0, counters = 0;
 };
-DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling);
+DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling, const DeviceGroups* groups = nullptr);
 
 /// Why it does not fit; empty where it does.
-std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device);
+std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device,
+                                const DeviceGroups* groups = nullptr);
 
-/// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md).
-double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device);
+/// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md). Of
+/// groups: where they are of one size.
+double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device,
+                             const DeviceGroups* groups = nullptr);
 
 /// The launch. Expects a tiling that fits.
-Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device);
+Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
+                            const DeviceGroups* groups = nullptr);
 /// Its text behind the device file: policy, functors and `planish_kernel`. Arguments: `inputs`, the output, memory for
 /// tensor maps and, where k is split, for parts and counters.
 struct DevicePrinted {
   std::string text;
   std::vector<int> inputs;
 };
-DevicePrinted print_device_product(const Product& product, const DeviceTiling& tiling);
+DevicePrinted print_device_product(const Product& product, const DeviceTiling& tiling,
+                                   const DeviceGroups* groups = nullptr);
 
 }  // namespace planish::codegen::contraction

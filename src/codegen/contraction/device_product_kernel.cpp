@@ -13,8 +13,9 @@ namespace {
 
 class DevicePrinter {
  public:
-  DevicePrinter(const Product& product, const DeviceTiling& tiling)
+  DevicePrinter(const Product& product, const DeviceTiling& tiling, const DeviceGroups* groups)
       : product_(product),
+        groups_(groups),
         kernel_(product.kernel),
         c_(product.c),
         output_(kernel_.outputs.front()),
@@ -33,6 +34,8 @@ class DevicePrinter {
       const int input = product_.direct(operand)->input;
       if (std::ranges::find(out.inputs, input) == out.inputs.end()) out.inputs.push_back(input);
     }
+    if (groups_ != nullptr && std::ranges::find(out.inputs, groups_->input) == out.inputs.end())
+      out.inputs.push_back(groups_->input);
     std::ranges::sort(out.inputs);
     inputs_ = out.inputs;
     line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }");
@@ -69,8 +72,8 @@ class DevicePrinter {
 
   void policy() {
     open("struct Policy {");
-    line(fmt::format("static constexpr int rows = {}, columns = {}, depth = {}, units = {}, groups = 0, parts = 1;",
-                     c_.rows, c_.columns, c_.depth, c_.batches));
+    line(fmt::format("static constexpr int rows = {}, columns = {}, depth = {}, units = {}, groups = {}, parts = 1;",
+                     c_.rows, c_.columns, c_.depth, c_.batches, groups_ != nullptr ? groups_->count : 0));
     line(fmt::format("static constexpr int tile_rows = {}, tile_columns = {}, consumers = {}, stages = {};",
                      tiling_.tile_rows, tiling_.tile_columns, tiling_.consumers, tiling_.stages));
     line(fmt::format("static constexpr int cluster = {}, splits = {}, raster = {}, result_bytes = {};", tiling_.cluster,
@@ -87,6 +90,9 @@ class DevicePrinter {
     line(fmt::format(
         "PL_DEVICE void multiply(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_multiply(d, a, b, keep); }}",
         tiling_.tile_columns / 2));
+    if (groups_ != nullptr)
+      line(fmt::format("PL_DEVICE int group_end(int i) const {{ return (int)min(max(in{}[{}], 0), {}); }}",
+                       groups_->input, end_place(), c_.rows));
     operand(Operand::a);
     operand(Operand::b);
     result();
@@ -95,6 +101,12 @@ class DevicePrinter {
     line(fmt::format("return (char*)(out0 + ({}));", writer_.place_of(output_.index)));
     close();
     writer_.close_declaration();
+  }
+
+  /// Where the end of group i lies.
+  std::string end_place() const {
+    std::string at = groups_->step == 1 ? "i" : fmt::format("{}ll * i", groups_->step);
+    return groups_->first == 0 ? at : fmt::format("{} + {}", at, groups_->first);
   }
 
   /// Its map, and the copy of a box.
@@ -109,16 +121,21 @@ class DevicePrinter {
       dims.push_back(v);
       places += fmt::format(", (int)d{}", v);
     }
-    const bool is_a = operand == Operand::a;
+    const bool is_a = operand == Operand::a, grouped = !is_a && groups_ != nullptr;
+    if (grouped) places += ", unit";
     open(fmt::format("PL_DEVICE void map_{}(u32 map, {}int rows) const {{", letter(operand), is_a ? "" : "int part, "));
-    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", dims.size(), bf16_, direct.input,
-                     direct.row.constant_term()));
+    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", dims.size() + (grouped ? 1 : 0), bf16_,
+                     direct.input, direct.row.constant_term()));
     for (std::size_t d = 0; d < dims.size(); ++d) {
       line(fmt::format("tensor_map_dim<{}>(map, {}, {});", d, kernel_.space.extent(dims[d]),
                        d == 0   ? "64"
                        : d == 1 ? "rows"
                                 : "1"));
       if (d > 0) line(fmt::format("tensor_map_stride<{}>(map, {}ull);", d, 2 * stride(dims[d])));
+    }
+    if (grouped) {
+      line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", dims.size(), groups_->count));
+      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", dims.size(), 2 * groups_->stride));
     }
     close();
     line("template <int blocks>");
@@ -212,6 +229,7 @@ class DevicePrinter {
   }
 
   const Product& product_;
+  const DeviceGroups* const groups_;
   const Kernel& kernel_;
   const Contraction& c_;
   const Output& output_;
@@ -224,8 +242,8 @@ class DevicePrinter {
 
 }  // namespace
 
-DevicePrinted print_device_product(const Product& product, const DeviceTiling& tiling) {
-  return DevicePrinter(product, tiling).print();
+DevicePrinted print_device_product(const Product& product, const DeviceTiling& tiling, const DeviceGroups* groups) {
+  return DevicePrinter(product, tiling, groups).print();
 }
 
 }  // namespace planish::codegen::contraction

@@ -12,6 +12,9 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/product.h"
 #include "codegen/emit/expression.h"
+#include "codegen/grouped/cpp_grouped.h"
+#include "codegen/grouped/cuda_grouped.h"
+#include "codegen/grouped/grouped.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/recurrence.h"
 #include "codegen/lower/segments.h"
@@ -501,7 +504,13 @@ Status become_contraction(Kernel& kernel) {
   if (kernel.reductions.size() != 1 || !kernel.scans.empty()) return unsupported("a matrix product beside other folds");
   if (!std::ranges::all_of(kernel.outputs, &Output::per_row))
     return unsupported("a matrix product beside outputs of its factors' size");
-  if (contraction::product_of(kernel)) kernel.anchor = Anchor::contraction;
+  if (const auto grouped = grouped_of(kernel)) {
+    if (!cpp_grouped_lacks(kernel, *grouped).empty() && !device_grouped_of(*grouped))
+      return unsupported("a product of groups, and more than a schedule of its own computes");
+    kernel.anchor = Anchor::contraction;
+  } else if (contraction::product_of(kernel)) {
+    kernel.anchor = Anchor::contraction;
+  }
   return {};
 }
 
@@ -601,6 +610,7 @@ class Attempt {
     if (form == Form::cross) low_.cross();
     if (form == Form::parts) low_.part(frame.row);
     if (limits.contractions && form != Form::cross && form != Form::parts) low_.contract();
+    if (limits.grouped && form == Form::plain) low_.group();
     if (form == Form::spread) low_.spread();
     if (form == Form::attention || form == Form::pooled) {
       std::vector<bool> own(frame.space.extents.size(), false);
@@ -820,7 +830,8 @@ class Attempt {
 
 bool contracts(std::string_view op) {
   const auto name = base_name(op);
-  return contraction_handlers().contains(name) || attention_handlers().contains(name) || name == "convolution" ||
+  return contraction_handlers().contains(name) || grouped_handlers().contains(name) ||
+         attention_handlers().contains(name) || name == "convolution" ||
          (name.starts_with("conv") && window_handlers().contains(name)) || recurs(op);
 }
 

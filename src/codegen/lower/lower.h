@@ -34,7 +34,8 @@ struct LowerLimits {
   bool unneeded_rows = true;
   bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/segments.h)
   bool contractions =
-      false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
+      false;             ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
+  bool grouped = false;  ///< products of rows in groups may be lowered (see codegen/grouped/grouped.h)
 };
 
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make

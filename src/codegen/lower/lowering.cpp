@@ -200,6 +200,8 @@ Result<int> Lowering::value(int id, Coords coords) {
     }
     if (const auto it = contraction_handlers().find(name); contracting_ && it != contraction_handlers().end())
       handler = it->second;
+    if (const auto it = grouped_handlers().find(name); grouping_ && it != grouped_handlers().end())
+      handler = it->second;
     if (const auto it = attention_handlers().find(name); attending_ && it != attention_handlers().end())
       handler = it->second;
     if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));

@@ -150,6 +150,9 @@ class Lowering {
   /// the outer variables but those that the fold's results have. contract() is said besides.
   void spread() { spreading_ = true; }
 
+  /// Allows products of rows that belong to groups, each with a matrix of its own.
+  void group() { grouping_ = true; }
+
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
   bool contracting() const { return contracting_; }
@@ -213,7 +216,7 @@ class Lowering {
   std::optional<std::vector<int>> parts_;
   std::optional<std::vector<int>> windows_;
   bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false,
-       pooling_ = false, spreading_ = false;
+       pooling_ = false, spreading_ = false, grouping_ = false;
   std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;
@@ -266,6 +269,8 @@ const HandlerTable& scan_handlers();
 const HandlerTable& window_handlers();
 /// Only after Lowering::contract().
 const HandlerTable& contraction_handlers();
+/// Only after Lowering::group().
+const HandlerTable& grouped_handlers();
 /// Only after Lowering::attend().
 const HandlerTable& attention_handlers();
 /// "add" of "aten.add.Tensor".

@@ -82,7 +82,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
   const Usage usage(graph);
   if (options.fuse) {
     PartitionOptions streaming = options;
-    streaming.limits.contractions = false;
+    streaming.limits.contractions = streaming.limits.grouped = false;
     Units units(graph, usage, streaming);
     if (options.limits.contractions) {
       std::vector<std::set<int>> aside;
@@ -105,7 +105,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {
       if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel, unit.given));
-      if (unit.alive && !unit.kernel && options.limits.contractions)
+      if (unit.alive && !unit.kernel && (options.limits.contractions || options.limits.grouped))
         if (auto region = contraction_alone(graph, usage, unit, options.limits)) regions.push_back(std::move(*region));
     }
   }

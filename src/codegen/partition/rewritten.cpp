@@ -80,7 +80,7 @@ class Back {
     std::vector<int> outputs;
     std::ranges::copy_if(both.outputs, std::back_inserter(outputs), [&](int v) { return is_local(v) == local; });
     LowerLimits limits = limits_;
-    limits.contractions = false;
+    limits.contractions = limits.grouped = false;
     auto kernel = lower(rewritten_, inside, outputs, limits, both.given);
     if (!kernel) return fail("not_local", "a kernel gives values of both graphs: " + kernel.error().message);
     return region_of(rewritten_, usage_, {both.nodes.begin(), both.nodes.end()}, std::move(*kernel), both.given);
@@ -95,7 +95,7 @@ class Back {
     std::vector<bool> inside(rewritten_.nodes.size(), false);
     inside[static_cast<std::size_t>(index)] = true;
     LowerLimits limits = limits_;
-    limits.contractions = true;
+    limits.contractions = limits.grouped = true;
     auto kernel = lower(rewritten_, inside, std::vector{*node.outs[0]}, limits);
     if (!kernel) return fail("not_local", node.op + " cannot be described: " + kernel.error().message);
     Region region = region_of(rewritten_, usage_, {index}, std::move(*kernel), {});
