@@ -63,8 +63,7 @@ TEST_CASE("kernels printed for the device file of products compute what the kern
   static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
   std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
-                       device_text(files, instead) +
-                       "static float pl_fast_div(float a, float b) { return a / b; }\n";
+                       device_text(files, instead) + "static float pl_fast_div(float a, float b) { return a / b; }\n";
   std::vector<contraction::DevicePrinted> printed;
   std::vector<Emitted> emitted;
   for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -30,7 +30,10 @@ DTYPES: dict[str, torch.dtype] = {
 }  # fmt: skip
 
 # Operations whose f32 products torch may compute in TF32.
-MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", "addmv", "einsum", "dot", "_grouped_mm", "scaled_dot_product_attention", "lstm", "gru"}
+MATMULS = {
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", "addmv", "einsum", "dot", "_grouped_mm", "scaled_dot_product_attention",
+    "lstm", "gru",
+}  # fmt: skip
 CONVOLUTIONS = {
     "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cudnn_convolution",
 }  # fmt: skip
