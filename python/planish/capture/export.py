@@ -318,7 +318,8 @@ class _Writer:
                 written.append(self._constant(node, str(spec.target), self.program.constants[str(spec.target)].detach(), blobs))
                 continue
             elif "Generator" in str(getattr(spec.arg, "class_fqn", "")):
-                raise draws.own_generator("draws from a torch.Generator of its own", self.path)
+                where = next((line_of(user) for user in node.users), "")
+                raise draws.own_generator(f"draws from a torch.Generator of its own{where}", self.path)
             else:
                 raise task_error("not_exportable", self.path, f"uses an input of kind {spec.kind.name}", "pass tensors instead")
             refuse_dtype(node.meta["val"].dtype, f"the {spec.kind.name.lower().replace('user_', '')} '{spec.target or spec.arg.name}' is", self.path)

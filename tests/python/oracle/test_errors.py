@@ -146,19 +146,19 @@ def test_a_failed_device_has_a_kind_of_its_own(words, failed):
     assert answers.receive()["error"]["kind"] == ("device_lost" if failed else "internal")
 
 
-@pytest.mark.parametrize(
-    ("init", "forward", "hint"),
-    [
-        ("self.a = nn.TransformerEncoderLayer(8, 2, 16)", "return self.a(x)", "put the model in eval mode: dropout"),
-        ("self.a = nn.LSTM(8, 8, 2, dropout=0.5)", "return self.a(x)", "put the model in eval mode: dropout"),
-        ("pass", "return x + torch.randn(8, 8)", "random results cannot be verified: pass random tensors"),
-    ],
-)
-def test_random_tasks_are_told_where_and_what_to_do(init, forward, hint, tmp_path):
+def test_draws_from_another_generator_are_told_where_and_what_to_do(tmp_path):
+    forward = "return x + torch.randn(8, 8, generator=self.own)"
     with pytest.raises(PlanishError) as caught:
-        Harness(task(forward, init=init), tmp_path)
-    assert caught.value.kind == "random_ops" and caught.value.hint.startswith(hint)
+        Harness(task(forward, init="self.own = torch.Generator()"), tmp_path)
+    assert caught.value.kind == "random_ops" and caught.value.hint.startswith("draw from torch's default generator")
     assert f"task_under_test.py:9: {forward}" in caught.value.message
+
+
+@pytest.mark.parametrize("init", ["self.a = nn.TransformerEncoderLayer(8, 2, 16)", "self.a = nn.LSTM(8, 8, 2, dropout=0.5)"])
+def test_layers_in_training_are_tasks(init, tmp_path):
+    harness = Harness(task("return self.a(x)", init=init), tmp_path)
+    harness.make(1)
+    assert harness.judge(harness.eager(), "full")["ok"]
 
 
 def test_data_on_which_eager_raises_are_no_regime(tmp_path):
