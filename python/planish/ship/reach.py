@@ -74,8 +74,8 @@ _MODULE_FIELDS = frozenset(vars(nn.Module()))
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
 #: What code may ask of a tensor beside its contents.
 _OF_TENSORS = ("requires_grad", "grad", "grad_fn", "is_leaf")
-#: What differs between tensors that a program takes for the same.
-_OF_MEMORY = frozenset("_version storage_offset untyped_storage data_ptr _base is_shared is_pinned is_inference requires_grad_ retain_grad".split())
+#: What differs between tensors that a program takes for the same. Capture itself refuses code that asks for `data_ptr`.
+_OF_MEMORY = frozenset("_version storage_offset untyped_storage _base is_shared is_pinned is_inference requires_grad_ retain_grad".split())
 #: Packages of torch whose objects are machinery, and hold caches: known by their names. Of others (distributions, transforms) all attributes count.
 _MACHINERY = frozenset("fx jit export library cuda utils autograd func futures multiprocessing package profiler onnx compiler distributed nn".split())
 _TEXT_OF = {"__repr__", "__str__", "__hash__"}  # of the user's classes, where code makes texts or hashes
