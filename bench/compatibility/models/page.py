@@ -18,7 +18,8 @@ _WORDS = {
 _ABOUT = (
     "Small sizes and random parameters, each called as its documentation calls it. `make compatibility` makes the rows "
     "([{source}](compatibility/{source})) and this table, and goes on where it was interrupted; `make compatibility MODELS=--quick` takes a few models, "
-    "`MODELS='--only NAME --again'` one."
+    "`MODELS='--only NAME --again'` one. torchaudio is left out: its compiled part does not load beside a torch for CPUs. Nor does torchvision's, of which "
+    "the models that call none of its operators are tried."
 )
 _COLUMNS = (
     "A program of PyTorch's own operators stands in for each model on data like the example's, or in all calls that `generate` or a pipeline makes "
