@@ -85,6 +85,8 @@ setup-models: setup
 	@test -f $(ZOO)/done || { echo "installing transformers, diffusers, timm, torchvision and torchaudio" >&2 && $(VENV)/bin/python -m venv $(ZOO) && \
 	  $(VENV)/bin/python -c 'import sys; print("import site;", "; ".join(f"site.addsitedir({p!r})" for p in sys.path if p.endswith("-packages")))' > \
 	    $$($(ZOO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/planish.pth && \
+	  cp bench/compatibility/models/declare_torchvision.py $$($(ZOO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  echo "import declare_torchvision" > $$($(ZOO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torchvision.pth && \
 	  $(ZOO)/bin/python -m pip install -q --no-compile --disable-pip-version-check -r bench/compatibility/models/requirements.txt && \
 	  $(ZOO)/bin/python -m pip install -q --no-compile --no-deps --disable-pip-version-check timm torchvision torchaudio && \
 	  $(ZOO)/bin/python bench/compatibility/models/libraries.py | xargs -r $(ZOO)/bin/python -m pip uninstall -q -y && touch $(ZOO)/done; }

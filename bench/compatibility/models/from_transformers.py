@@ -220,7 +220,8 @@ OTHERS: dict[str, tuple[str, Callable[[], dict[str, Any]], dict[str, Any]]] = {
         _IMAGE
         | {
             "is_hybrid": False,
-            "backbone_out_indices": [0, 0, 1, 1],
+            "backbone_out_indices": [0, 1, 2, 3],
+            "num_hidden_layers": 4,
             "neck_hidden_sizes": [8, 16, 16, 32],
             "fusion_hidden_size": 16,
             "reassemble_factors": [4, 2, 1, 0.5],

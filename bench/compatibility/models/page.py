@@ -10,15 +10,22 @@ from typing import Any
 #: Around what is made here; the layers of torch.nn stand below (bench/compatibility/run.py).
 BEGIN, END = "<!-- models: made by bench/compatibility/models from docs/results/compatibility -->", "<!-- end of models -->"
 _WORDS = {
-    "whole": "captured whole", "pieces": "taken in pieces", "refused": "refused with a sentence", "wrong": "wrong", "internal": "an internal error",
-    "unmade": "not made or called by the library", "skipped": "left out, as the library cannot be imported",
-}  # fmt: skip
+    "whole": "captured whole and equal to eager",
+    "captured": "captured whole and run, not compared",
+    "pieces": "not captured whole (left to pieces)",
+    "refused": "refused with a sentence",
+    "wrong": "wrong",
+    "internal": "an internal error",
+    "unmade": "not made or called by the library",
+    "skipped": "left out, as the library cannot be imported",
+}
 
 
 _ABOUT = (
     "Small sizes and random parameters, each called as its documentation calls it. `make compatibility` makes the rows "
     "([{source}](compatibility/{source})) and this table, and goes on where it was interrupted; `make compatibility MODELS=--quick` takes a few models, "
-    "`MODELS='--only NAME --again'` one."
+    "`MODELS='--only NAME --again'` one. torchaudio is left out: its compiled part does not load beside a torch for CPUs. Nor does torchvision's, of which "
+    "the models that call none of its operators are tried."
 )
 _COLUMNS = (
     "A program of PyTorch's own operators stands in for each model on data like the example's, or in all calls that `generate` or a pipeline makes "
@@ -44,7 +51,7 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
     versions = {f"{row['library']} {row['version']}" for row in rows if row.get("version")}
     torch_versions, dates = {row["torch"] for row in rows}, sorted({row["date"] for row in rows})
     forms = Counter(row["form"] for row in rows)
-    taken = [row for row in rows if row["form"] in ("whole", "pieces")]
+    taken = [row for row in rows if row["form"] in ("whole", "captured", "pieces")]
     timed = [row for row in taken if row.get("outcome", "out of time") != "out of time"]
     generated = [row for row in rows if row["called"] == "generate" and row["form"] == "whole"]
     period = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
@@ -54,7 +61,7 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
     where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}; a CPU."
     gained = sum(row["outcome"] == "improved" for row in timed)
     lines += [f"{where} {_ABOUT.format(source=source)}", "", _COLUMNS, ""]
-    lines += [f"**{len(rows)} rows: {counts}.** Of those taken {len(timed)} were searched, of which {gained} gained."]
+    lines += [f"**{len(rows)} rows: {counts}.** {len(timed)} were searched, of which {gained} gained; without a search no pieces run, and nothing is timed."]
     lines += [f"`generate` gave eager's tokens with a program in {len(generated)} of {tried} models.", ""]
     lines += ["| library | model | taken | ran | gain | said |", "|---|---|---|---|---|---|"]
     for row in rows:
@@ -67,7 +74,7 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
 def _gain(row: dict[str, Any]) -> str:
     if row.get("gain"):
         return f"{row['gain']:.2f}"
-    if row["form"] not in ("whole", "pieces"):
+    if row["form"] not in ("whole", "captured", "pieces"):
         return ""
     return {"no_improvement": "none", "interrupted": "not timed"}.get(row.get("outcome", ""), "not timed")
 

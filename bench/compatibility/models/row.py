@@ -74,7 +74,7 @@ def _called(module: torch.nn.Module, call: Call) -> tuple[Any, Call]:
 
 def _as_program(subject: Subject) -> dict[str, Any]:
     """The graph in PyTorch's own operators in place of the module: capture, guards and what a call does to its arguments are tried, not kernels."""
-    eager, ours = copy.deepcopy((subject.module, subject.module))
+    eager, ours = copy.deepcopy(subject.module), copy.deepcopy(subject.module)
     wanted = subject.use() if subject.use else None
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -155,6 +155,8 @@ def _searched(subject: Subject, budget: float, most: float) -> dict[str, Any]:
                 row |= {"form": "wrong", "said": f"with the program that was found {same}"} if same else {}
         else:
             row["reason"] = _short(found.reason)
+        if found.timed == "pieces":
+            row["said"] = _short(str(found.result.get("refusal", "")))
         accuracy = found.result.get("accuracy") or {}
         row["verified"] = bool(accuracy.get("verified", found.improved)) if accuracy else None
     return row
