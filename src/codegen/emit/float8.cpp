@@ -76,7 +76,7 @@ std::string_view float8_prelude() {
 }
 
 std::string with_float8(std::string source) {
-  if (source.contains("_float8_")) source.insert(0, float8_functions);
+  if (source.contains("__global__") && source.contains("_float8_")) source.insert(0, float8_functions);
   return source;
 }
 

@@ -17,7 +17,7 @@ bool has_float8(const Kernel& kernel);
 /// The functions of all four types; stands alone, before or behind everything else.
 std::string_view float8_prelude();
 
-/// `source` with the functions in front where it calls any.
+/// `source` with the functions in front where it is CUDA and calls any.
 std::string with_float8(std::string source);
 
 }  // namespace planish::codegen::printing

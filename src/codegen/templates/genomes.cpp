@@ -84,7 +84,7 @@ Result<Emitted> Genomes::emit(const Genome& genome) const {
   if (reason.empty()) reason = schedule_->illegal(genome);
   if (!reason.empty()) return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
   PLANISH_TRY(Emitted out, schedule_->emit(genome));
-  if (out.language == "cuda") out.source = printing::with_float8(std::move(out.source));
+  out.source = printing::with_float8(std::move(out.source));
   return out;
 }
 

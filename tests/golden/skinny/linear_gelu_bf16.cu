@@ -20,12 +20,25 @@
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
 //   struct Args                        pointers
 //   void touch(args)                                    brings what x is made of into the L2 cache
+//   constexpr SkinnyCode code;         how weights are stored: code_none in 16 bits, else see codes.cuh
+//   constexpr int bits;                of a weight
+//   constexpr u32 order;               of eight neighbours along k as weights are multiplied, a digit each
+//   constexpr SkinnyScale scaling;     what a scale belongs to
+//   constexpr bool flipped, zeroed;    nibbles of two's complement; a zero point is taken off each code
+//   constexpr int zero;                and this
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
+//   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
+//   float zero_point(args, part, row, piece)
+//   uint4 weights(args, part, row, piece, raw, chunk)   8 of a piece, where they are computed
 //   struct Held                                         what is loaded of 8 elements of x
 //   Held held<of>(args, m, k)                           from k on: for the sum `of`, for x (`statistics`), or for all
 //   uint4 operand(held, args, m, k, statistics)         8 elements of x from k on, in 16 bits
 //   float statistic<s>(held, args, m, k, statistics)    8 terms of the sum s, added
 //   void store(args, m, row, sums, statistics)          sums[parts], statistics[s * count + m]
+
+// Weights stored in 8 or 4 bits, as pairs of 16-bit numbers: eight at a time, in the order in which they are cheapest
+// to take apart. Every code is exact in bf16 and in f16.
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
@@ -36,6 +49,7 @@
 // ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/codes.cuh ----
 // ---- src/codegen/device/sm90/skinny.cuh ----
 
 PL_DEVICE u16 skinny_half(const uint4& v, int j) {
@@ -51,6 +65,11 @@ struct Policy {
 static constexpr int rows = 2048, depth = 2048, count = 4, parts = 1, statistics = 0;
 static constexpr int tiles = 1, warps = 16, stages = 5, resident = 2;
 static constexpr bool bf16 = true, ring_shared = true, x_shared = true, chained = true;
+static constexpr SkinnyCode code = code_none;
+static constexpr SkinnyScale scaling = scale_none;
+static constexpr int bits = 16, zero = 0;
+static constexpr bool flipped = false, zeroed = false;
+static constexpr u32 order = 0x76543210u;
 struct Args {
   const unsigned short* in0;
   const unsigned short* in1;
