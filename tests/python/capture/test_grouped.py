@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
-
 from planish.capture.export import capture
 from planish.capture.grouped import MOST_IN_TURN, grouped_product
 from planish.errors import PlanishError
 from planish.oracle import regimes
 from planish.oracle.interpret import Double, Interpreter, Mode
+from torch import nn
 
 _LIBRARY = torch.library.Library("planish_tests", "FRAGMENT")
 
