@@ -52,6 +52,16 @@ samples::Sample few_rows() {
   return {"few_rows", {}, *lower(g.graph, {true}, y, limits)};
 }
 
+/// Rows of three groups, each with a matrix of its own.
+samples::Sample groups_of_rows() {
+  GraphBuilder g;
+  const int x = g.input({64, 40}), matrices = g.input({3, 40, 48}), ends = g.input({3}, DType::i32);
+  const std::vector<int> y{g.node("_grouped_mm", {V("self", x), V("mat2", matrices), V("offs", ends)}, {64, 48})};
+  LowerLimits limits;
+  limits.grouped = true;
+  return {"groups_of_rows", {}, *lower(g.graph, {true}, y, limits)};
+}
+
 std::vector<samples::Sample> some_of_each() {
   std::vector<samples::Sample> out;
   for (auto some : {samples::small_samples, samples::row_samples, samples::activation_samples, samples::column_samples,
@@ -62,6 +72,7 @@ std::vector<samples::Sample> some_of_each() {
   }
   out.push_back(product(64, 48, 200));
   out.push_back(few_rows());
+  out.push_back(groups_of_rows());
   out.push_back({"attention", {}, samples::attention_sample({.queries = 200, .keys = 100, .features = 32}).kernel});
   out.push_back({"recurrence", {}, samples::recurrence_sample()});
   out.push_back(samples::scatter_sample(6, 50, 40));
