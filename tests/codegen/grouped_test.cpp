@@ -302,7 +302,6 @@ TEST_CASE("kernels printed for the device file of products, of groups, compute w
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
   std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
                        device_text(files, instead) +
-                       "static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); return y; }\n"
                        "static float pl_fast_div(float a, float b) { return a / b; }\n"
                        "static float pl_full_sigmoid(float x) { return pl_sigmoid(x); }\n";
   std::vector<Kernel> kernels;

@@ -12,22 +12,24 @@
 // its own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
 // nothing.
 //
-// A policy P says:
-//   constexpr int rows, features, columns;   of q; features a multiple of 32, columns of 64
-//   constexpr int units, keys;               keys at most
-//   constexpr int warps, stages, splits;     of a block; tiles under way of a warp; blocks that share a unit
-//   constexpr long long key_stride, value_stride;   elements from one key to the next, multiples of 8
-//   constexpr bool bf16;                     else f16
-//   constexpr bool computed;                 queries are made by the block, once
-//   constexpr bool chained;                  may be launched with the programmatic attribute
-//   constexpr int ahead;                     keys of a block that are brought into the L2 cache before the wait, at
-//   most struct Args                              pointers int end(args, unit)                      keys from here on
-//   count for no row; any number const void* key(args, unit), value(args, unit)   where those of key 0 begin, multiples
-//   of 16 uint4 query(args, unit, row, feature)    8 features from one on, where they are not computed u16
-//   element(args, unit, row, feature)    one, where they are struct Given; Given given(args, unit, row, key)  what a
-//   score needs beside the product, read ahead float score(product, given, args, unit, row, key) float shift(maximum),
-//   divisor(maximum, total)    what is taken from a row's scores, what its sums are divided by void store(args, unit,
-//   row, column, value)
+// Policy P (all constexpr, but for what it declares):
+//   int rows, features, columns                     of q; features a multiple of 32, columns of 64
+//   int units, keys                                 keys at most
+//   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
+//   long long key_stride, value_stride              elements from one key to the next, multiples of 8
+//   bool bf16                                       else f16
+//   bool computed                                   queries are made by the block, once
+//   bool chained                                    may be launched with the programmatic attribute
+//   int ahead                                       keys of a block that are brought into the L2 cache before the wait
+//   struct Args                                     pointers
+//   int end(args, unit)                             keys from here on count for no row; any number
+//   const void* key(args, unit), value(args, unit)  where those of key 0 begin, multiples of 16 bytes
+//   uint4 query(args, unit, row, feature)           8 features from one on, where they are not computed
+//   u16 element(args, unit, row, feature)           one, where they are
+//   struct Given, given(args, unit, row, key)       what a score needs beside the product, read ahead
+//   float score(product, given, args, unit, row, key)
+//   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
+//   void store(args, unit, row, column, value)
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
