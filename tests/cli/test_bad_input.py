@@ -69,7 +69,7 @@ CASES: dict[str, Case] = {
     "forward_hangs": Case(model("while True:\n    time.sleep(1)"), "task_hangs", ("forward",), timeout=25, alone=True),
     "no_tensors": Case(model("return 'a text'"), "not_tensors", ("forward returns str",)),
     "data_dependent": Case(model("return x[x > 0]"), "data_dependent", ("sizes that depend on the values",)),
-    "unused draw": Case(model("torch.rand(3)\n        return x * 2"), "random_ops", ("nothing uses",)),
+    "unused draw": Case(model("torch.rand(3)\nreturn x * 2"), "random_ops", ("nothing uses",)),
     "own generator": Case(model("return x + torch.randn(x.shape, generator=torch.Generator())"), "random_ops", ("torch.Generator of its own",)),
     "too_large": Case(model("return x * 2", "[torch.rand(1 << 44)]"), "out_of_memory", ("bytes",), code=3, alone=True),
     "nan": Case(model("return torch.log(-1 - x.abs())"), "reference_nan", ("NaN",)),

@@ -63,6 +63,11 @@ def draws_for_nothing(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+def seeds(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)
+    return x + torch.randn_like(x)
+
+
 def attends(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -90,12 +95,12 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
     (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
-    (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers ", "nothing uses", "leave the draw out")),
+    (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers that nothing uses", "", "leave the draw out")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: x * 2j, (torch.complex(X, X),), Refused("not_exportable", "uses mul ", "x * 2j", "a real number")),
-    (attends, HEADS, Refused("unsupported_op", "uses flex_attention ", "return flex_attention(q, k, v)", "scaled_dot_product_attention")),
+    (seeds, (X,), Refused("random_ops", "seeds torch's generator ", "torch.manual_seed(3)", "before the module is called")),
 ]
 
 
@@ -168,6 +173,7 @@ def pruned() -> nn.Module:
 
 
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "flex_attention": (attends, *HEADS),
     "renorm in bf16": (lambda x: x.renorm(2, 0, 1.0), X.bfloat16()),
     "cond": (lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)), X),
     "cond in cond": (nested_conditions, X),

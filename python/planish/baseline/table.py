@@ -253,12 +253,17 @@ class Table:
     def _find_draws(self) -> bool:
         """Whether a call of the model moves torch's generator: looked at once, before a mode is compiled."""
         if self._draws is None:
-            before, twin = generators.state(self.device), self._twin()
+            twin = self._twin()
+
+            def call() -> Any:  # the inputs' own draws, around it, are not the model's
+                before, (args, kwargs) = generators.state(self.device), self._sets[0]
+                result = twin(*args, **kwargs)
+                self._draws = not torch.equal(generators.state(self.device), before)
+                return result
+
             with torch.no_grad():
-                args, kwargs = self._sets[0]
-                self._in_place.watched(self._sets[0], lambda: twin(*args, **kwargs), lambda: self.task.make_inputs(1, self.device))
-            moved = not torch.equal(generators.state(self.device), before)
-            self._draws = moved or self._draws is True
+                self._in_place.watched(self._sets[0], call, lambda: self.task.make_inputs(1, self.device))
+            assert self._draws is not None
         return self._draws
 
     def _made(self, name: str, kind: str, path: Path | None) -> tuple[Entry, float]:
@@ -271,10 +276,10 @@ class Table:
         with torch.no_grad():
             start = time.perf_counter()
             for k in range(_WARM_UP):
+                self._ready(k)
                 if k == 0:
                     self._in_place.watched(self._sets[0], lambda: self._call(entry, 0), lambda: self.task.make_inputs(1, self.device))
                 else:
-                    self._ready(k)
                     self._call(entry, k)
                 self._settle()
             spent = time.perf_counter() - start

@@ -6,14 +6,15 @@ order, the task's input before the first and a result behind the last. So none i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
-from planish.capture.source import line_of
+from planish.capture.source import line_of, line_of_caller
 from planish.errors import task_error
 
 #: Composite operators that the graph keeps whole, and that draw where they drop something.
@@ -60,6 +61,25 @@ def refuse_generators(node: fx.Node, path: Path) -> None:
 
 def own_generator(what: str, path: Path) -> Exception:
     return task_error("random_ops", path, f"{what}, whose state no program keeps", "draw from torch's default generator, which torch.manual_seed seeds")
+
+
+@contextmanager
+def seeding_refused(path: Path) -> Iterator[None]:
+    """While this holds, code that sets torch's generator raises: its state is the caller's, and no operator of a graph sets it."""
+    places = [(torch, "manual_seed"), (torch.random, "manual_seed"), (torch, "seed"), (torch.random, "seed")]
+    kept = [getattr(module, name) for module, name in places]
+
+    def refuse(*_: Any) -> Any:
+        what = f"seeds torch's generator{line_of_caller()}, which no step of a program does"
+        raise task_error("random_ops", path, what, "seed it before the module is called")
+
+    for module, name in places:
+        setattr(module, name, refuse)
+    try:
+        yield
+    finally:
+        for (module, name), function in zip(places, kept, strict=True):
+            setattr(module, name, function)
 
 
 def write_dropouts(graph: fx.Graph, on_host: bool) -> None:

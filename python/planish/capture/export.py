@@ -97,7 +97,8 @@ def export_program(
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        shapes_of_grouped_products(), own_lines_kept(), refusals(path), _answering(model, known), taken_apart(path, "an argument or a result"),
+        shapes_of_grouped_products(), own_lines_kept(), refusals(path), draws.seeding_refused(path), _answering(model, known),
+        taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)

@@ -68,6 +68,12 @@ def line_of_error(error: BaseException) -> str:
     return _words(found)
 
 
+def line_of_caller() -> str:
+    """The same of the innermost frame of the user's that is running."""
+    users = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_stack() if _is_users(frame.filename)]
+    return _words(users[-1] if users else None)
+
+
 def _frame_of(node: fx.Node) -> tuple[str, int] | None:
     frames = [(m["file"], int(m["line"])) for m in _FRAME.finditer(node.meta.get("stack_trace") or "")]
     return next((frame for frame in reversed(frames) if _is_users(frame[0])), None)

@@ -207,7 +207,7 @@ def test_other_calls_may_be_compiled(module: nn.Module, folder: Path, monkeypatc
     with pytest.warns(guards.FallbackWarning):
         for _ in range(2):
             torch.testing.assert_close(module(other), Block.forward(module, other))
-    assert compiled == [{}]
+    assert compiled == [{"options": {"fallback_random": True}}]
     with pytest.raises(PlanishError, match="fallback"):
         load(folder, Block(8), fallback="other")
     assert type(detach(module)) is Block and "_planish" not in str(vars(module).keys())
