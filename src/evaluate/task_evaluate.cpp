@@ -270,12 +270,14 @@ bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& o
   const bool poisoned = error.kind == "illegal_address" || error.kind == "out_of_memory" ||
                         error.kind == "launch_failed" || is_device_failure(error);
   loaded.died = !loaded.runner->alive() && error.kind != "hang" && error.kind != "out_of_time";
-  if (!loaded.runner->alive() || poisoned) {
-    device_->runners.discard(loaded.kind);
-    loaded.runner = nullptr;
-    if (loaded.kind == worker::Runner::Kind::native) device_->runners.warm_up();
-  }
+  if (!loaded.runner->alive() || poisoned) replace_runner(loaded);
   return false;
+}
+
+void TaskEvaluator::replace_runner(Loaded& loaded) {
+  device_->runners.discard(loaded.kind);
+  loaded.runner = nullptr;
+  if (loaded.kind == worker::Runner::Kind::native) device_->runners.warm_up();
 }
 
 void TaskEvaluator::release(Loaded& loaded) {

@@ -171,6 +171,8 @@ class TaskEvaluator {
   Result<bool> bench(Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation);
   /// Ends the candidate by the runner's error, and the runner where it is of no more use.
   bool runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message);
+  /// Ends a runner that a candidate may have changed (its clock), so that the next one gets another.
+  void replace_runner(Loaded& loaded);
   void release(Loaded& loaded);
   /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.
   Status prove(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);

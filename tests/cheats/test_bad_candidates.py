@@ -209,8 +209,9 @@ static int patch(dl_phdr_info* info, std::size_t, void*) {
 
 
 def test_a_kernel_that_turns_the_runners_clock_is_named(evaluator: Evaluator) -> None:
-    """By the clock outside, where it is measured in full; its honest twin takes as long and says so."""
-    work = "for (int k = 0; k < 2000; ++k) { " + COMPUTE.replace("x[i] > 0 ? x[i] : 0", "x[i] < 0 ? 0 : x[i]") + ' asm volatile("" : : : "memory"); }'
+    """By the clock outside, where it is measured in full; its honest twin takes as long and says so. The work is enough for seconds on any machine, since
+    what lies around short runs is allowed seconds."""
+    work = "for (int k = 0; k < 40000; ++k) { " + COMPUTE.replace("x[i] > 0 ? x[i] : 0", "x[i] < 0 ? 0 : x[i]") + ' asm volatile("" : : : "memory"); }'
     honest = evaluator.evaluate(with_body(work), "full")
     assert honest["outcome"] == "ok", honest
     forged = evaluator.evaluate(with_body("static int once = dl_iterate_phdr(patch, nullptr); (void)once; " + work, FORGED_CLOCK), "full")
