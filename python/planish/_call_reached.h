@@ -162,7 +162,7 @@ inline bool same_contents(const DlExchange& torch, PyObject* tensor, PyObject* b
   return kept == 0 || std::memcmp(static_cast<char*>(t.data) + t.byte_offset, PyBytes_AsString(bytes), kept) == 0;
 }
 
-/// Whether a dictionary has its keys in the order that it had; how many there are was asked before.
+/// Comparison of a dictionary's keys with the order that they had; how many there are was asked before.
 inline Look same_order(const Reached::Entry& order, PyObject* dict) {
   const Py_ssize_t count = PyTuple_Size(order.key);
   if (order.value == nullptr) {
@@ -183,7 +183,7 @@ inline Look same_order(const Reached::Entry& order, PyObject* dict) {
   return Look::fits;
 }
 
-/// Whether a function answers as it did.
+/// Comparison of a function's answer with the earlier one.
 inline Look same_answer(const Reached::Entry& question) {
   const Ref now(PyObject_CallNoArgs(question.holder));
   if (!now) return Look::failed;

@@ -136,7 +136,7 @@ class SplitPrinter {
     close();
   }
 
-  /// What is computed of a single place: a score, a factor, or what a row's sums are divided by.
+  /// Functor of a single place: a score, a factor, or what a row's sums are divided by.
   void value(std::string_view head, const std::vector<std::pair<std::string, std::vector<int>>>& at, int root) {
     open(fmt::format("PL_DEVICE float {} const {{", head));
     for (const auto& [linear, variables] : at) {

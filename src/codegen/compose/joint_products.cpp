@@ -48,7 +48,7 @@ std::set<int> buffers_of(const Launch& launch, const ProductText& text, bool wri
   return out;
 }
 
-/// Whether the second touches nothing that the first writes.
+/// Independence of the second from the first: it touches nothing that the first writes.
 bool is_free_of(const Launch& first, const ProductText& first_text, const Launch& second,
                 const ProductText& second_text) {
   const std::set<int> touched = buffers_of(second, second_text, false);

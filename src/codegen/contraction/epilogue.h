@@ -13,7 +13,8 @@
 
 namespace planish::codegen::contraction {
 
-/// What is done with a contraction's sums, as a function `store_sums` of some rows and columns (see Attachment).
+/// Text of what is done with a contraction's sums, as a function `store_sums` of some rows and columns (see
+/// Attachment).
 struct Epilogue {
   std::string text;         ///< the function
   std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
@@ -32,13 +33,13 @@ std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::str
 /// Text of `neighbours(sums, r, c, v)`: the sums of columns c, c + 1, …, as many as `v` has, one by one. What holds
 /// them beside each other has one of its own (Exchange in sums.cuh).
 std::string_view neighbours_text();
-/// What epilogues call, for kernels that are nothing else; behind place_prelude().
+/// Text of what epilogues call, for kernels that are nothing else; behind place_prelude().
 std::string sums_text();
 /// How loads are spelled; epilogue_of() writes it.
 std::string_view load_text();
 /// The head of its function, whose body the writer is in then.
 void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name = "store_sums");
-/// The same of `fold_sums` (see Attachment::folds).
+/// Head of `fold_sums`, likewise (see Attachment::folds).
 void open_fold(PlaceWriter& writer, const Epilogue& epilogue);
 
 /// How results are computed and stored.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "codegen/templates/emission.h"
 #include "codegen/templates/template.h"
 
@@ -18,6 +20,11 @@ const std::vector<const Template*>& all_templates() {
   static const std::vector<const Template*> all{PLANISH_TEMPLATES(PLANISH_LIST)};
 #undef PLANISH_LIST
   return all;
+}
+
+const Template& template_beside(const Template& one, const Kernel& kernel) {
+  return **std::ranges::find_if(all_templates(),
+                                [&](const Template* other) { return other != &one && other->takes(kernel); });
 }
 
 const Template& template_of(const Kernel& kernel) {

@@ -71,6 +71,8 @@ class Template {
 
 /// All templates, the more particular ones first.
 const std::vector<const Template*>& all_templates();
+/// The first of them but this one that takes the kernel: for what a template leaves to others.
+const Template& template_beside(const Template& one, const Kernel& kernel);
 /// The template that takes the kernel: there is always one.
 const Template& template_of(const Kernel& kernel);
 /// The ways to run it on this device, as the device's target has them (emission.h).

@@ -187,8 +187,7 @@ PL_DEVICE u32 pair_of_e4m3(u32 codes) {
 /// A pair of f16 as bf16, rounded.
 PL_DEVICE u32 bf16_of_f16(u32 pair) {
   float low, high;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(low) : "h"((u16)pair));
-  asm("cvt.f32.f16 %0, %1;" : "=f"(high) : "h"((u16)(pair >> 16)));
+  unpack_f16(low, high, pair);
   return pack_bf16(low, high);
 }
 /// A number that nobody writes while the kernel runs, nor did the launch before.

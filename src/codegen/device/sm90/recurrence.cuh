@@ -257,6 +257,19 @@ class RecurrenceSummer {
     return shared_load_4(none ? at.shared + L::zeros_at : state + offset[j] + row * L::padded * 4);
   }
 
+  /// Products of four elements of a row with weights(u, g). Sums of GRU's new state over the state are apart.
+  template <bool of_state, typename Weights>
+  static PL_DEVICE void add_products(float (&sum)[L::sums][own_sums], int b, const float4& v, const Weights& weights) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+#pragma unroll
+      for (int u = 0; u < P::units; ++u)
+#pragma unroll
+        for (int g = 0; g < P::gates; ++g)
+          sum[of_state && L::sums == 4 && P::gates == 3 && g == 2 ? 3 : g][u * P::rows + b] +=
+              recurrence_element(weights(u, g), e) * recurrence_element(v, e);
+  }
+
   /// Products with what the cell below has made of this step.
   PL_DEVICE void add_below(float (&sum)[L::sums][own_sums], int t, int turn) {
     const u32 below = at.shared + L::below_at + (t & 1) * L::state_bytes;
@@ -267,15 +280,8 @@ class RecurrenceSummer {
       for (int b = 0; b < P::rows; ++b) {
         if (turn * P::rows + b >= P::slice) continue;
         const float4 v = chunk(below, j, turn * P::rows + b);
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-#pragma unroll
-          for (int u = 0; u < P::units; ++u)
-#pragma unroll
-            for (int g = 0; g < P::gates; ++g)
-              sum[g][u * P::rows + b] +=
-                  recurrence_element(wx[P::stacked ? u : 0][P::stacked ? g : 0][P::stacked ? j : 0], e) *
-                  recurrence_element(v, e);
+        add_products<false>(
+            sum, b, v, [&](int u, int g) { return wx[P::stacked ? u : 0][P::stacked ? g : 0][P::stacked ? j : 0]; });
       }
   }
 
@@ -305,14 +311,7 @@ class RecurrenceSummer {
       for (int b = 0; b < P::rows; ++b) {
         if (turn * P::rows + b >= P::slice) continue;
         const float4 v = chunk(state, j, turn * P::rows + b);
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-#pragma unroll
-          for (int u = 0; u < P::units; ++u)
-#pragma unroll
-            for (int g = 0; g < P::gates; ++g)
-              sum[L::sums == 4 && P::gates == 3 && g == 2 ? 3 : g][u * P::rows + b] +=
-                  recurrence_element(w[u][g], e) * recurrence_element(v, e);
+        add_products<true>(sum, b, v, [&](int u, int g) { return w[u][g]; });
       }
     }
   }

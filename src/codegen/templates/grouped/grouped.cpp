@@ -88,24 +88,18 @@ class GroupedTemplate : public Template {
           grouped && !device_grouped_seeds(*grouped, device).empty())
         return std::make_unique<GroupedOnTensorCores>(std::move(*grouped), device);
     }
-    return other(kernel).cuda(kernel, device);
+    return template_beside(*this, kernel).cuda(kernel, device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
                                          const std::vector<Gene>& genes) const override {
     if (schedules_contractions(device) && device_grouped_of(*grouped_of(kernel))) return nullptr;
-    return other(kernel).triton(kernel, device, genes);
+    return template_beside(*this, kernel).triton(kernel, device, genes);
   }
   std::unique_ptr<const Schedule> cpp(const Kernel& kernel, const Device& device) const override {
     Grouped grouped = *grouped_of(kernel);
     if (cpp_grouped_lacks(kernel, grouped).empty())
       return std::make_unique<GroupedOnProcessor>(kernel, std::move(grouped), device);
-    return other(kernel).cpp(kernel, device);
-  }
-
- private:
-  const Template& other(const Kernel& kernel) const {
-    return **std::ranges::find_if(all_templates(),
-                                  [&](const Template* one) { return one != this && one->takes(kernel); });
+    return template_beside(*this, kernel).cpp(kernel, device);
   }
 };
 

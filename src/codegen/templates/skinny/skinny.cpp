@@ -36,7 +36,7 @@ class SkinnyTemplate : public Template {
   bool takes(const Kernel& kernel) const override { return skinny_of(kernel).has_value(); }
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override {
-    if (kernel.anchor != Anchor::row) return other(kernel).cost(kernel);
+    if (kernel.anchor != Anchor::row) return template_beside(*this, kernel).cost(kernel);
     Cost total;
     total.bytes = least_bytes(kernel);
     const auto moves = skinny_variables(kernel);
@@ -61,20 +61,14 @@ class SkinnyTemplate : public Template {
       if (std::ranges::any_of(schedule->seeds(), [&](const Genome& seed) { return schedule->illegal(seed).empty(); }))
         return schedule;
     }
-    return other(kernel).cuda(kernel, device);
+    return template_beside(*this, kernel).cuda(kernel, device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
                                          const std::vector<Gene>& genes) const override {
-    return schedules_contractions(device) ? nullptr : other(kernel).triton(kernel, device, genes);
+    return schedules_contractions(device) ? nullptr : template_beside(*this, kernel).triton(kernel, device, genes);
   }
   std::unique_ptr<const Schedule> cpp(const Kernel& kernel, const Device& device) const override {
-    return other(kernel).cpp(kernel, device);
-  }
-
- private:
-  const Template& other(const Kernel& kernel) const {
-    return **std::ranges::find_if(all_templates(),
-                                  [&](const Template* one) { return one != this && one->takes(kernel); });
+    return template_beside(*this, kernel).cpp(kernel, device);
   }
 };
 
