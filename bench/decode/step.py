@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,107 +24,9 @@ import torch
 from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "random_graphs")]
+sys.path[:0] = [str(ROOT / "bench")]
 
-
-def read_rate() -> float:
-    """Bytes a second of a sum over 4 GB, the best of twelve."""
-    data = torch.ones(1 << 30, device="cuda")
-    best = 0.0
-    for _ in range(12):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        data.sum()
-        end.record()
-        end.synchronize()
-        best = max(best, data.numel() * 4 / begin.elapsed_time(end) * 1e3)
-    return best
-
-
-def program_of(task: Path, model: nn.Module, call: Any, folder: Path) -> tuple[dict[str, Any], list[str], Path]:
-    """The program, its cubins, and the folder of its constants."""
-    from parts import Nvrtc, Tool
-    from planish.capture import capture
-
-    blobs = folder / "blobs"
-    blobs.mkdir()
-    graph = capture(model, *call, blobs, task).graph
-    tool = Tool()
-    request = {"graph": graph, "target": "cuda", "arch": "sm_90a", "sms": torch.cuda.get_device_properties(0).multi_processor_count}
-    answer = tool.ask(request | {"programs": 1, "own": True, "best": True, "rewrite": True})
-    tool.close()
-    if "error" in answer:
-        raise SystemExit(answer["error"])
-    program = answer["programs"][0]["program"]
-    nvrtc = Nvrtc(folder)
-    built = [nvrtc.build(kernel, "sm_90a", lambda source: source) for kernel in program["kernels"]]
-    nvrtc.close()
-    for one in built:
-        if one.error:
-            raise SystemExit(one.error)
-    return program, [one.path for one in built], blobs
-
-
-def times_in_turn(forms: dict[str, Callable[[], Any]], rounds: int = 7, seconds: float = 0.15) -> dict[str, float]:
-    """Milliseconds a call."""
-    counts, seen = {}, {name: [] for name in forms}
-    for name, call in forms.items():
-        for _ in range(3):
-            call()
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        counts[name] = max(3, int(seconds / (time.perf_counter() - begin)))
-    for _ in range(rounds):
-        for name, call in forms.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            call()
-            begin.record()
-            for _ in range(counts[name]):
-                call()
-            end.record()
-            end.synchronize()
-            seen[name].append(begin.elapsed_time(end) / counts[name])
-    return {name: statistics.median(times) for name, times in seen.items()}
-
-
-def torch_forms(model: nn.Module, args: tuple[Any, ...], names: list[str]) -> dict[str, Callable[[], Any]]:
-    modes = {"compile": "default", "reduce_overhead": "reduce-overhead", "max_autotune": "max-autotune"}
-    forms: dict[str, Callable[[], Any]] = {}
-    for name in names:
-        if name == "eager":
-            forms[name] = lambda: model(*args)
-        elif name == "graph":
-            graph = torch.cuda.CUDAGraph()
-            for _ in range(3):
-                model(*args)
-            torch.cuda.synchronize()
-            with torch.cuda.graph(graph):
-                model(*args)
-            forms[name] = graph.replay
-        else:
-            compiled = torch.compile(model, mode=modes[name], dynamic=False)
-            for _ in range(4):
-                compiled(*args)
-            torch.cuda.synchronize()
-            forms[name] = lambda compiled=compiled: compiled(*args)
-    return forms
-
-
-def profile(call: Callable[[], Any], path: Path) -> None:
-    from torch.profiler import ProfilerActivity
-
-    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
-        call()
-        call()
-        torch.cuda.synchronize()
-    rows = [{"name": e.name, "begin": e.time_range.start, "end": e.time_range.end} for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-
-
-def relative(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found.double() - exact).abs().max() / exact.abs().max())
+from first_guess import executor_of, profile, program_of, read_rate, relative, times_in_turn, torch_forms  # noqa: E402
 
 
 def main() -> None:
@@ -138,9 +38,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder that the program and its cubins go to")
     parser.add_argument("--exact", action="store_true")
     options = parser.parse_args()
-    from planish import rt
     from planish.capture import load_task
-    from planish.executor import Executor
 
     with tempfile.TemporaryDirectory() as name, torch.no_grad():
         folder = Path(name)
@@ -159,9 +57,7 @@ def main() -> None:
             (options.keep / "program.json").write_text(json.dumps(program))
             for number, cubin in enumerate(cubins):
                 shutil.copy(cubin, options.keep / f"{number}.cubin")
-        executor = Executor(program, cubins, blobs, rt.find_library(), "cuda", effects=[])
-        tensors = dict(model.named_parameters()) | dict(model.named_buffers())
-        given = [args[b.index] if b.kind == "user" else tensors[b.name].detach() for b in executor.bindings]
+        executor, given = executor_of(program, cubins, blobs, model, args)
         ours = executor.run(given)[0].clone()
         row: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "layers": options.layers, "places": options.places}
         kinds = [step["kind"] for step in program["steps"]]
@@ -179,6 +75,7 @@ def main() -> None:
         torch.cuda.synchronize()
         if options.profile:
             profile(forms["planish"], options.profile)
+        tensors = dict(model.named_parameters()) | dict(model.named_buffers())
         bytes_read = sum(t.numel() * t.element_size() for n, t in tensors.items() if n != "embedding.weight")
         rate = read_rate()
         row |= {"bytes": bytes_read, "read_rate": round(rate / 1e12, 3), "floor_ms": round(bytes_read / rate * 1e3, 4)}

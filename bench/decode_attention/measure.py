@@ -95,7 +95,7 @@ struct P {
 extern "C" __global__ void __launch_bounds__(%(warps)d * 32, %(blocks)d)
 k0(const u16* q, const u16* k, const u16* v, const u8* mask, const int* position, u16* out, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  decode_attention<P>({q, k, v, mask, position, out}, partial, arrived, pl_smem);
+  decode_attention<P>({q, k, v, mask, position, out}, NoneWritten::Args(), partial, arrived, pl_smem);
 }
 """
 MASKS = {

@@ -85,6 +85,8 @@ struct Emitted {
   /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside
   /// each other can be one: in any unit; 0: it is none.
   double shares = 0;
+  /// Attention of few queries, by this genome: a cache write before it can be part of it (attention/decode_writes.h).
+  std::optional<Genome> few_queries;
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
   /// `args`.
   std::optional<ir::GraphNode> library;

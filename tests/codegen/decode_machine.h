@@ -1,7 +1,8 @@
 #pragma once
 
 /// What `sm90/decode_attention.cuh` runs on where there is no GPU: the file of instructions once more, as C++. Threads
-/// of a block are fibers that take turns where they wait; a copy is made when its thread waits for it, not before.
+/// of a block are fibers that take turns where they wait; a copy reads when it is asked for, and arrives when its thread
+/// waits for it, not before.
 namespace planish::codegen {
 
 /// Behind `printing::prelude(false)`: what the language has on a GPU, and a block after the other.
@@ -40,7 +41,7 @@ static unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
 }
 alignas(16) unsigned char pl_smem[1 << 18];
 
-struct Copy { unsigned to; const void* from; int bytes; };
+struct Copy { unsigned to; unsigned char read[16]; };
 struct Fiber {
   ucontext_t context;
   std::vector<unsigned char> stack = std::vector<unsigned char>(1 << 17);
@@ -71,6 +72,7 @@ static void meet(Barrier& barrier, int size) {
   while (barrier.turn == turn) next();
 }
 static void __syncthreads() { meet(block_barrier, (int)fibers.size()); }
+static void named_barrier_wait(int, int threads) { meet(block_barrier, threads); }
 static void __syncwarp() { meet(warp_barriers[threadIdx.x / 32], 32); }
 static unsigned slots[32][32][6];
 /// What all lanes of the warp hold, to each of them.
@@ -135,7 +137,9 @@ static u32 pack_f16(float low, float high) { return half_of(low) | (u32)half_of(
 static u32 pack_bf16(float low, float high) { return brain_of(low) | (u32)brain_of(high) << 16; }
 static void cp_async_16(u32 to, const void* from, int bytes) {
   if (to % 16 != 0 || to + 16 > sizeof pl_smem || (unsigned long long)from % 16 != 0) std::abort();
-  fibers[threadIdx.x].asked.push_back({to, from, bytes});
+  Copy copy{to, {}};
+  std::memcpy(copy.read, from, bytes);
+  fibers[threadIdx.x].asked.push_back(copy);
 }
 static void cp_async_commit() {
   Fiber& own = fibers[threadIdx.x];
@@ -145,8 +149,7 @@ static void cp_async_commit() {
 template <int n> void cp_async_wait() {
   for (auto& groups = fibers[threadIdx.x].groups; (int)groups.size() > n; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
-      std::memset(pl_smem + copy.to, 0, 16);
-      std::memcpy(pl_smem + copy.to, copy.from, copy.bytes);
+      std::memcpy(pl_smem + copy.to, copy.read, 16);
     }
   }
 }
@@ -166,6 +169,7 @@ static uint4 load_visible_16(const void* from) {
   std::memcpy(&v, from, 16);
   return v;
 }
+static void shared_store_16(u32 to, uint4 v) { std::memcpy(pl_smem + to, &v, 16); }
 static uint4 shared_load_16(u32 from) { uint4 v; std::memcpy(&v, pl_smem + from, 16); return v; }
 template <bool bf16> void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   const u32 own[6] = {a0, a1, a2, a3, b0, b1};

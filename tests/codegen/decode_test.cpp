@@ -8,7 +8,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <set>
 
+#include "codegen/attention/decode_writes.h"
 #include "codegen/compiled.h"
 #include "codegen/decode_machine.h"
 #include "codegen/device/device_files.h"
@@ -30,14 +33,31 @@ struct Case {
   bool by_place = false;  ///< keys lie as [batch, place, head, feature]
   DType dtype = DType::bf16;
   enum class Mask : std::uint8_t { none, flags, added, length } mask = Mask::none;
-  bool negated = false;  ///< queries are computed: what is given, times -1
+  bool negated = false;                 ///< queries are computed: what is given, times -1
+  std::int64_t written = 0, first = 0;  ///< keys that the launch writes, from this place on: what is given, times -1
+  bool early = false;
   DecodeTiling plan = {};
 };
 
 struct Made {
   GraphBuilder g;
   int q = -1, k = -1, v = -1, mask = -1, position = -1, out = -1;
+  int new_k = -1, new_v = -1, places = -1, k_after = -1, v_after = -1;
+  std::set<int> writing;  ///< nodes
 };
+
+/// A cache whose rows from a place on are others.
+int written_cache(Made& m, const Case& c, int cache, std::int64_t width, int source) {
+  GraphBuilder& g = m.g;
+  const Shape shape{c.batch, c.kv_heads, c.written, width};
+  const auto begin = static_cast<int>(g.graph.nodes.size());
+  const int other = g.node("neg.default", {V("self", source)}, shape, c.dtype);
+  const int after =
+      g.node("index_copy.default", {V("self", cache), I("dim", 2), V("index", m.places), V("source", other)},
+             {c.batch, c.kv_heads, c.keys, width}, c.dtype);
+  for (int n = begin; n < static_cast<int>(g.graph.nodes.size()); ++n) m.writing.insert(n);
+  return after;
+}
 
 Made graph_of(const Case& c) {
   Made m;
@@ -51,10 +71,17 @@ Made graph_of(const Case& c) {
     return std::pair{lies, g.node("permute.default", {V("self", lies), L("dims", {0, 2, 1, 3})},
                                   {c.batch, c.kv_heads, c.keys, width}, c.dtype, strides)};
   };
-  const auto [k, k_seen] = cache(c.features);
-  const auto [v, v_seen] = cache(c.columns);
+  auto [k, k_seen] = cache(c.features);
+  auto [v, v_seen] = cache(c.columns);
   m.k = k;
   m.v = v;
+  if (c.written > 0) {
+    m.places = g.input({c.written}, DType::i64);
+    m.new_k = g.input({c.batch, c.kv_heads, c.written, c.features}, c.dtype);
+    m.new_v = g.input({c.batch, c.kv_heads, c.written, c.columns}, c.dtype);
+    m.k_after = k_seen = written_cache(m, c, k, c.features, m.new_k);
+    m.v_after = v_seen = written_cache(m, c, v, c.columns, m.new_v);
+  }
   const int q =
       c.negated ? g.node("neg.default", {V("self", m.q)}, {c.batch, heads, c.queries, c.features}, c.dtype) : m.q;
   std::vector<ir::Arg> args{V("query", q), V("key", k_seen < 0 ? k : k_seen), V("value", v_seen < 0 ? v : v_seen)};
@@ -76,9 +103,22 @@ Kernel lowered(const Made& m) {
   const int outputs[] = {m.out};
   LowerLimits limits;
   limits.contractions = true;
-  auto kernel = lower(m.g.graph, std::vector<bool>(m.g.graph.nodes.size(), true), outputs, limits);
+  std::vector<bool> inside(m.g.graph.nodes.size(), true);
+  for (const int n : m.writing) inside[static_cast<std::size_t>(n)] = false;
+  auto kernel = lower(m.g.graph, inside, outputs, limits);
   REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
   CHECK(kernel->anchor == Anchor::attention);
+  return std::move(*kernel);
+}
+
+/// The kernel that writes the cache.
+Kernel scatter_of(const Made& m) {
+  const int outputs[] = {m.k_after, m.v_after};
+  std::vector<bool> inside(m.g.graph.nodes.size(), false);
+  for (const int n : m.writing) inside[static_cast<std::size_t>(n)] = true;
+  auto kernel = lower(m.g.graph, inside, outputs);
+  REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
+  CHECK(kernel->anchor == Anchor::scatter);
   return std::move(*kernel);
 }
 
@@ -114,6 +154,19 @@ Memory filled(std::int64_t elements, double by, DType dtype) {
   return out;
 }
 
+/// A cache whose written rows are what is given, times -1; or no numbers.
+Memory with_rows(Memory cache, const Memory& rows, const Case& c, std::int64_t width) {
+  for (std::int64_t unit = 0; unit < c.batch * c.kv_heads; ++unit) {
+    for (std::int64_t r = 0; r < c.written; ++r) {
+      for (std::int64_t i = 0; i < width && c.first + r < c.keys; ++i) {
+        auto& to = cache[static_cast<std::size_t>((unit * c.keys + c.first + r) * width + i)];
+        to = rows.empty() ? 0x7fff : rows[static_cast<std::size_t>((unit * c.written + r) * width + i)] ^ 0x8000;
+      }
+    }
+  }
+  return cache;
+}
+
 /// Runs the printed kernel on the machine of this folder, and gives the largest difference from the definition.
 double largest_error(const Case& c) {
   const Made m = graph_of(c);
@@ -124,29 +177,51 @@ double largest_error(const Case& c) {
   REQUIRE_MESSAGE(decode.has_value(), (decode ? "" : decode.error().message));
   CHECK(decode->rows == c.group * c.queries);
   CHECK(decode->units == c.batch * c.kv_heads);
-  const DecodeText text = print_decode(kernel, *parts, *decode, c.plan);
+  DecodeWrites writes;
+  DecodeTiling plan = c.plan;
+  std::optional<Kernel> scatter;
+  if (c.written > 0) {
+    scatter = scatter_of(m);
+    auto rows = written_rows(kernel, *decode, *scatter, 0, 1);
+    REQUIRE_MESSAGE(rows.has_value(), (rows ? "" : rows.error().message));
+    CHECK(rows->rows == c.written);
+    writes = {&*scatter, std::move(*rows), c.early};
+    plan.written = static_cast<int>(c.written);
+  }
+  const DecodeText text = print_decode(kernel, *parts, *decode, plan, writes);
   const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", decode_instructions}}};
   const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
   std::string source = "#include <cmath>\n#include <cstdint>\n" + std::string(printing::prelude(false)) +
                        decode_language + device_text(files, instead) + text.printed;
   std::string call;
-  for (std::size_t i = 0; i < text.inputs.size(); ++i)
-    call += fmt::format("(decltype(P::Args::in{})){}, ", text.inputs[i], fmt::format("args[{}]", i));
-  const std::size_t count = text.inputs.size();
-  call += fmt::format("(unsigned short*)args[{}]", count);
-  if (c.plan.splits > 1) call += fmt::format(", (float*)args[{}], (u32*)args[{}]", count + 1, count + 2);
+  for (std::size_t i = 0; i < text.inputs.size(); ++i) {
+    const int input = text.inputs[i];
+    const bool cache = c.written > 0 && (input == decode->keys.input || input == decode->values.input);
+    call += fmt::format("({})args[{}], ", cache ? "unsigned short*" : fmt::format("decltype(P::Args::in{})", input), i);
+  }
+  std::size_t count = text.inputs.size();
+  call += fmt::format("(unsigned short*)args[{}]", count++);
+  for (const int input : text.written) call += fmt::format(", (decltype(W::Args::in{}))args[{}]", input, count++);
+  if (c.plan.splits > 1) call += fmt::format(", (float*)args[{}], (u32*)args[{}]", count, count + 1);
   CHECK(decode->computed == c.negated);
   const std::int64_t blocks = decode->units * c.plan.splits + 1;  // one has nothing to do
   source += fmt::format("extern \"C\" void run(void** args) {{ run_blocks({}, {}, [=] {{ planish_kernel({}); }}); }}\n",
                         blocks, c.plan.warps * 32, call);
-  REQUIRE(decode_shared_bytes(*decode, c.plan) <= (1 << 18));
+  REQUIRE(decode_shared_bytes(*decode, plan) <= (1 << 18));
   const Compiled compiled(source, "-O1 -std=c++20 -w");
 
   const std::int64_t heads = c.kv_heads * c.group;
-  const Memory q = filled(c.batch * heads * c.queries * c.features, 0.37, c.dtype),
-               k = filled(c.batch * c.kv_heads * c.keys * c.features, 0.73, c.dtype),
-               v = filled(c.batch * c.kv_heads * c.keys * c.columns, 0.29, c.dtype),
-               added = filled(c.queries * c.keys, 1.31, c.dtype);
+  Memory q = filled(c.batch * heads * c.queries * c.features, 0.37, c.dtype),
+         k = filled(c.batch * c.kv_heads * c.keys * c.features, 0.73, c.dtype),
+         v = filled(c.batch * c.kv_heads * c.keys * c.columns, 0.29, c.dtype),
+         new_k = filled(c.batch * c.kv_heads * c.written * c.features, 0.91, c.dtype),
+         new_v = filled(c.batch * c.kv_heads * c.written * c.columns, 0.57, c.dtype),
+         added = filled(c.queries * c.keys, 1.31, c.dtype);
+  // What a cache has where the launch writes is no number; afterwards it is what was written.
+  const Memory before_k = with_rows(k, {}, c, c.features), before_v = with_rows(v, {}, c, c.columns);
+  k = with_rows(k, new_k, c, c.features), v = with_rows(v, new_v, c, c.columns);
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < c.written; ++i) places.push_back(c.first + i);
   std::vector<unsigned char> flags;
   for (std::int64_t i = 0; i < c.batch * c.queries * c.keys; ++i) flags.push_back(i % 5 != 2);
   const std::int64_t position = c.keys - 7;
@@ -163,14 +238,15 @@ double largest_error(const Case& c) {
     return to;
   };
   aligned.reserve(8);
+  const unsigned char *cache_k = nullptr, *cache_v = nullptr;
   for (const int input : text.inputs) {
     const int value = kernel.inputs[static_cast<std::size_t>(input)].value;
     if (value == m.q)
       args.push_back(at_sixteen(q.data(), 2 * q.size()));
-    else if (value == m.k)
-      args.push_back(at_sixteen(k.data(), 2 * k.size()));
-    else if (value == m.v)
-      args.push_back(at_sixteen(v.data(), 2 * v.size()));
+    else if (value == (c.written > 0 ? m.k_after : m.k))
+      args.push_back(cache_k = at_sixteen(before_k.data(), 2 * k.size()));
+    else if (value == (c.written > 0 ? m.v_after : m.v))
+      args.push_back(cache_v = at_sixteen(before_v.data(), 2 * v.size()));
     else if (value == m.position)
       args.push_back(&position);
     else if (c.mask == Case::Mask::flags)
@@ -179,6 +255,12 @@ double largest_error(const Case& c) {
       args.push_back(added.data());
   }
   args.push_back(result.data());
+  for (const int input : text.written) {
+    const int value = scatter->inputs[static_cast<std::size_t>(input)].value;
+    args.push_back(value == m.new_k   ? static_cast<const void*>(new_k.data())
+                   : value == m.new_v ? static_cast<const void*>(new_v.data())
+                                      : places.data());
+  }
   args.push_back(partial.data());
   args.push_back(arrived.data());
   const auto run = compiled.function<void(void**)>("run");
@@ -187,6 +269,8 @@ double largest_error(const Case& c) {
   const Memory first = result;
   run(const_cast<void**>(args.data()));
   CHECK(result == first);
+  CHECK(std::memcmp(cache_k, k.data(), 2 * k.size()) == 0);
+  CHECK(std::memcmp(cache_v, v.data(), 2 * v.size()) == 0);
 
   double worst = 0;
   for (std::int64_t b = 0; b < c.batch; ++b) {
@@ -256,6 +340,68 @@ TEST_CASE("few queries over many keys: groups, masks, lengths known on the devic
     // Half a unit of the last place of what is stored, and of weights.
     CHECK(largest_error(cases[i]) < (cases[i].dtype == DType::f16 ? 2e-3 : 1.2e-2));
   }
+}
+
+TEST_CASE("keys and values of its own step are written by the launch that reads them, whatever was asked for before") {
+  using Mask = Case::Mask;
+  const std::vector<Case> cases{
+      {.kv_heads = 2,
+       .group = 4,
+       .keys = 80,
+       .mask = Mask::flags,
+       .written = 1,
+       .first = 70,
+       .early = true,
+       .plan = {2, 2, 3, 1}},
+      {.batch = 2,
+       .kv_heads = 2,
+       .group = 2,
+       .keys = 90,
+       .negated = true,
+       .written = 1,
+       .early = true,
+       .plan = {2, 1, 2, 1}},
+      // Several, two of them behind the end of the cache; and rows that a warp asks for only later.
+      {.kv_heads = 2,
+       .keys = 100,
+       .features = 128,
+       .columns = 128,
+       .written = 4,
+       .first = 98,
+       .early = true,
+       .plan = {1, 2, 1, 1}},
+      {.kv_heads = 3,
+       .group = 2,
+       .keys = 150,
+       .dtype = DType::f16,
+       .mask = Mask::length,
+       .written = 3,
+       .first = 62,
+       .plan = {2, 2, 2, 1}},
+      // No key of its own counts: what is written is kept all the same.
+      {.kv_heads = 1, .group = 2, .keys = 64, .mask = Mask::length, .written = 2, .first = 60, .plan = {1, 2, 2, 1}},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CAPTURE(i);
+    CHECK(largest_error(cases[i]) < (cases[i].dtype == DType::f16 ? 2e-3 : 1.2e-2));
+  }
+}
+
+TEST_CASE("writes that a block of attention could not do by itself stay a launch") {
+  const auto why = [](const Case& c, const Case& other) {
+    const Kernel kernel = lowered(graph_of(c)), scatter = scatter_of(graph_of(other));
+    const auto parts = attention_of(kernel);
+    REQUIRE(parts.has_value());
+    const auto decode = decode_of(kernel, *parts);
+    REQUIRE(decode.has_value());
+    const auto rows = written_rows(kernel, *decode, scatter, 0, 1);
+    return rows ? std::string() : rows.error().message;
+  };
+  const Case one{.kv_heads = 4, .keys = 64, .written = 1};
+  CHECK(why(one, one).empty());
+  CHECK(why(one, {.kv_heads = 4, .keys = 80, .written = 1}) == "writes that are no whole keys and values");
+  CHECK(why(one, {.kv_heads = 2, .keys = 64, .written = 1}) == "units that the write counts otherwise");
+  CHECK(why(one, {.kv_heads = 4, .keys = 64, .written = 9}) == "too many keys at once");
 }
 
 TEST_CASE("more rows, other widths and factors that are computed are for another kernel") {

@@ -74,6 +74,14 @@ std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device
   return {};
 }
 
+std::int64_t launch_blocks(const Decode& d, const DecodeTiling& plan, const Device& device) {
+  return is_brief(d, device) ? device.sms : d.units * plan.splits;
+}
+
+std::int64_t launch_shared(const Decode& d, const DecodeTiling& plan, const Device& device) {
+  return is_brief(d, device) ? printing::half_shared(device) : decode_shared_bytes(d, plan);
+}
+
 class DecodeSchedule : public Schedule {
  public:
   DecodeSchedule(const Kernel& kernel, Attention parts, Decode decode, const Device& device)
@@ -106,43 +114,17 @@ class DecodeSchedule : public Schedule {
     const DecodeTiling plan = decode_plan(genome);
     Outline out;
     out.threads = plan.warps * 32;
-    out.shared_bytes = static_cast<double>(shared(plan));
-    out.blocks = static_cast<double>(blocks(plan));
+    out.shared_bytes = static_cast<double>(launch_shared(decode_, plan, device_));
+    out.blocks = static_cast<double>(launch_blocks(decode_, plan, device_));
     return out;
   }
 
   Result<Emitted> emit(const Genome& genome) const override {
     if (const auto why = illegal(genome); !why.empty()) return fail("illegal_genome", why);
-    DecodeTiling plan = decode_plan(genome);
-    plan.beside = is_brief(decode_, device_);
-    DecodeText text = print_decode(kernel_, parts_, decode_, plan);
-    using Kind = Emitted::Argument::Kind;
-    Emitted out;
-    out.language = "cuda";
-    out.entry = "planish_kernel";
-    out.source = std::move(text.source);
-    out.grid[0] = blocks(plan);
-    out.block[0] = plan.warps * 32;
-    out.shared = shared(plan);
-    for (const int input : text.inputs) out.args.push_back({Kind::input, input});
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
-    out.early.emplace();
-    if (plan.splits == 1) return out;
-    out.scratch_bytes = {decode_.units * plan.splits * decode_partial_bytes(decode_), decode_.units * 4};
-    out.zeroed = {1};
-    out.args.push_back({Kind::scratch, 0});
-    out.args.push_back({Kind::scratch, 1});
-    return out;
+    return emit_decode(kernel_, parts_, decode_, device_, genome, {});
   }
 
  private:
-  std::int64_t blocks(const DecodeTiling& plan) const {
-    return is_brief(decode_, device_) ? device_.sms : decode_.units * plan.splits;
-  }
-  std::int64_t shared(const DecodeTiling& plan) const {
-    return is_brief(decode_, device_) ? printing::half_shared(device_) : decode_shared_bytes(decode_, plan);
-  }
-
   /// Such that blocks fill the device once or twice, and powers of two between.
   std::vector<std::int64_t> splits() const {
     std::vector<std::int64_t> out{1};
@@ -213,11 +195,42 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
 std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (d.features * 2 + 64 + d.columns * 2 + 16);
   const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
-  return std::max({queries + ring, plan.warps * decode_partial_bytes(d), (d.rows * (plan.splits + 1) + 1) * 4});
+  const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
+  return std::max(
+      {queries + written + ring, plan.warps * decode_partial_bytes(d), (d.rows * (plan.splits + 1) + 1) * 4});
 }
 
 std::int64_t decode_partial_bytes(const Decode& d) {
   return d.rows * (d.columns + 2) * 4;
+}
+
+Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const Decode& d, const Device& device,
+                            const Genome& genome, const DecodeWrites& writes) {
+  DecodeTiling plan = decode_plan(genome);
+  plan.beside = is_brief(d, device);
+  plan.written = writes.scatter == nullptr ? 0 : static_cast<int>(writes.rows.rows);
+  if (const auto why = illegal_plan(d, plan, device); !why.empty()) return fail("illegal_genome", why);
+  DecodeText text = print_decode(kernel, parts, d, plan, writes);
+  using Kind = Emitted::Argument::Kind;
+  Emitted out;
+  out.language = "cuda";
+  out.entry = "planish_kernel";
+  out.source = std::move(text.source);
+  out.grid[0] = launch_blocks(d, plan, device);
+  out.block[0] = plan.warps * 32;
+  out.shared = launch_shared(d, plan, device);
+  for (const int input : text.inputs) out.args.push_back({Kind::input, input});
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
+  for (const int input : text.written)
+    out.args.push_back({Kind::input, static_cast<int>(kernel.inputs.size()) + input});
+  out.early.emplace();
+  if (writes.scatter == nullptr) out.few_queries = genome;
+  if (plan.splits == 1) return out;
+  out.scratch_bytes = {d.units * plan.splits * decode_partial_bytes(d), d.units * 4};
+  out.zeroed = {1};
+  out.args.push_back({Kind::scratch, 0});
+  out.args.push_back({Kind::scratch, 1});
+  return out;
 }
 
 std::unique_ptr<const Schedule> decode_schedule(const Kernel& kernel, const Device& device) {

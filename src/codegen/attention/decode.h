@@ -40,6 +40,21 @@ inline bool decodes(const Attention& attention) {
   return attention.scores.rows <= most_decode_rows;
 }
 
+/// A scatter's variables, as attention that does its work counts what is written (attention/decode_writes.h).
+struct WrittenRows {
+  int keys = -1, values = -1;  ///< outputs of the scatter
+  std::vector<int> unit, row;  ///< those that count units, and what is written of each; the last is innermost
+  int along = -1;              ///< that of features
+  std::int64_t rows = 1;
+};
+
+/// The scatter, where there is one. `early`: keys and values are asked for before the launches before have ended.
+struct DecodeWrites {
+  const Kernel* scatter = nullptr;
+  WrittenRows rows;
+  bool early = false;
+};
+
 /// How it is cut.
 struct DecodeTiling {
   int warps = 8;
@@ -47,6 +62,7 @@ struct DecodeTiling {
   int splits = 1;       ///< blocks that share a unit's keys
   int blocks = 1;       ///< of a multiprocessor at once
   bool beside = false;  ///< a block of another launch has room beside one of this
+  int written = 0;      ///< keys and values that it writes, of each unit
 };
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
 /// Scratch of a block's sums.
@@ -58,9 +74,17 @@ struct DecodeText {
   std::string source;
   std::string printed;  ///< its last part, behind the device files: what is this kernel's own
   std::vector<int> inputs;
+  std::vector<int> written;  ///< of the scatter's inputs, behind the outputs
 };
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
-                        const DecodeTiling& plan);
+                        const DecodeTiling& plan, const DecodeWrites& writes);
+/// Inputs that say which keys count.
+std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention);
+
+/// The launch. Arguments name the kernel's inputs and, from kernel.inputs.size() on, the scatter's. Error kinds:
+/// `illegal_genome`, `unsupported`.
+Result<Emitted> emit_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
+                            const Device& device, const Genome& genome, const DecodeWrites& writes);
 
 /// Its schedule; null where it is no such attention, or the device has no such tensor cores.
 std::unique_ptr<const Schedule> decode_schedule(const Kernel& kernel, const Device& device);

@@ -27,11 +27,50 @@ struct LastKey {
 /// Keys that a block brings into the L2 cache while launches before it still run: what it will ask for first.
 constexpr int most_ahead = 256;
 
+/// Those below a condition under which a key counts.
+void last_keys_of(const Kernel& kernel, int key, const std::vector<std::vector<bool>>& moves, int id,
+                  std::vector<LastKey>& found) {
+  const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
+  const Node& test = node(id);
+  if (test.op == Op::logical_and) {
+    for (const int arg : test.args) last_keys_of(kernel, key, moves, arg, found);
+    return;
+  }
+  const bool grows = test.op == Op::ge || test.op == Op::gt;
+  if (!grows && test.op != Op::le && test.op != Op::lt) return;
+  const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
+  const Node& place = node(less);
+  // The key's own place on the lesser side, and nothing of it on the other.
+  const auto alone = ir::IndexExpr::variable(key);
+  if (place.op != Op::index || is_floating(node(more).dtype) ||
+      moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(key)])
+    return;
+  const ir::IndexExpr rest = ir::add(place.index, ir::scale(alone, -1), kernel.space);
+  if (!rest.is_constant()) return;
+  found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
+}
+
+/// Of tests `key <= n` that a score of -inf follows where they fail.
+std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
+  const auto moves = variables_of(kernel);
+  std::vector<LastKey> found;
+  int id = a.score;
+  while (kernel.nodes[static_cast<std::size_t>(id)].op == Op::select) {
+    const Node& choice = kernel.nodes[static_cast<std::size_t>(id)];
+    const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
+    if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
+    last_keys_of(kernel, a.scores.n[0], moves, choice.args[0], found);
+    id = choice.args[1];
+  }
+  return found;
+}
+
 /// Prints the policy that `sm90/decode_attention.cuh` asks for.
 class DecodePrinter {
  public:
-  DecodePrinter(const Kernel& kernel, const Attention& a, const Decode& d, const DecodeTiling& plan)
-      : kernel_(kernel), a_(a), d_(d), plan_(plan), moves_(variables_of(kernel)), writer_(kernel) {}
+  DecodePrinter(const Kernel& kernel, const Attention& a, const Decode& d, const DecodeTiling& plan,
+                const DecodeWrites& writes)
+      : kernel_(kernel), a_(a), d_(d), plan_(plan), writes_(writes), moves_(variables_of(kernel)), writer_(kernel) {}
 
   DecodeText print() {
     std::vector<int> roots{a_.score, a_.scores.first, a_.scores.second, a_.values.second};
@@ -43,7 +82,8 @@ class DecodePrinter {
     // Inputs may be what a launch before has written.
     writer_.line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }");
     policy();
-    entry();
+    if (writes_.scatter != nullptr) out.written = written();
+    entry(out.written);
     out.source = contraction::place_prelude() + device_text(files) + writer_.out;
     out.printed = std::move(writer_.out);
     return out;
@@ -55,7 +95,6 @@ class DecodePrinter {
   bool moves(int id, int variable) const {
     return moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(variable)];
   }
-  int key() const { return a_.scores.n[0]; }
   std::string long_of(std::int64_t n) const { return fmt::format("{}ll", n); }
 
   /// "static PL_DEVICE float score(const Args& args, int unit, …) {", with the pointers and coordinates that text below
@@ -79,7 +118,7 @@ class DecodePrinter {
                              d_.values.stride));
     writer_.line(fmt::format("static constexpr bool bf16 = {}, computed = {}, chained = true;",
                              d_.element == DType::bf16, d_.computed));
-    writer_.line(fmt::format("static constexpr int ahead = {};", last_keys().empty() ? most_ahead : 0));
+    writer_.line(fmt::format("static constexpr int ahead = {};", last_keys_of(kernel_, a_).empty() ? most_ahead : 0));
     writer_.open("struct Args {");
     for (const int i : inputs_)
       writer_.line(
@@ -104,39 +143,52 @@ class DecodePrinter {
     writer_.close();
   }
 
-  /// Of tests `key <= n` that a score of -inf follows where they fail.
-  std::vector<LastKey> last_keys() const {
-    std::vector<LastKey> found;
-    int id = a_.score;
-    while (node(id).op == Op::select) {
-      const Node& choice = node(id);
-      const Node& otherwise = node(choice.args[2]);
-      if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
-      conditions(choice.args[0], found);
-      id = choice.args[1];
-    }
-    return found;
+  /// What inputs of the scatter are called beside the attention's.
+  static std::string own_name(int input) { return fmt::format("w{}", input); }
+  std::string scatter_type(int input) const {
+    return std::string(printing::storage_type(writes_.scatter->inputs[static_cast<std::size_t>(input)].dtype));
   }
-  void conditions(int id, std::vector<LastKey>& found) const {
-    const Node& test = node(id);
-    if (test.op == Op::logical_and) {
-      for (const int arg : test.args) conditions(arg, found);
-      return;
-    }
-    const bool grows = test.op == Op::ge || test.op == Op::gt;
-    if (!grows && test.op != Op::le && test.op != Op::lt) return;
-    const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
-    const Node& place = node(less);
-    // The key's own place on the lesser side, and nothing of it on the other.
-    const auto alone = ir::IndexExpr::variable(key());
-    if (place.op != Op::index || is_floating(node(more).dtype) || moves(more, key())) return;
-    const ir::IndexExpr rest = ir::add(place.index, ir::scale(alone, -1), kernel_.space);
-    if (!rest.is_constant()) return;
-    found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
+
+  /// The policy of what is written; the inputs that it reads.
+  std::vector<int> written() {
+    const Kernel& scatter = *writes_.scatter;
+    const WrittenRows& rows = writes_.rows;
+    PlaceWriter text(scatter);
+    std::vector<int> roots;
+    for (const Output& output : scatter.outputs) roots.insert(roots.end(), {output.node, output.args[0]});
+    const std::vector<int> inputs = text.inputs(roots);
+    text.open("struct W {");
+    text.line(fmt::format("static constexpr int rows = {};", rows.rows));
+    text.open("struct Args {");
+    for (const int i : inputs) text.line(fmt::format("const {}* in{};", scatter_type(i), i));
+    text.close_declaration();
+    const auto function = [&](const std::string& head, int root, bool feature) {
+      text.open("static PL_DEVICE " + head + " {");
+      for (const int i : text.inputs(std::vector<int>{root}))
+        text.line(fmt::format("const auto* const in{0} = args.in{0};", i));
+      if (!rows.unit.empty()) text.decode("unit", rows.unit);
+      if (!rows.row.empty()) text.decode("row", rows.row);
+      if (feature) text.decode("feature", std::vector<int>{rows.along});
+      text.nodes(std::vector<int>{root});
+    };
+    const auto of = [&](const std::string& name, const Output& output) {
+      function(fmt::format("long long {}_place({}, int row)", name, at), output.args[0], false);
+      text.line(fmt::format("return {};", text.name(output.args[0])));
+      text.close();
+      function(fmt::format("u16 {}({}, int row, int feature)", name, at), output.node, true);
+      const DType dtype = scatter.nodes[static_cast<std::size_t>(output.node)].dtype;
+      text.line(fmt::format("return {};", printing::store_form(text.name(output.node), dtype, output.dtype)));
+      text.close();
+    };
+    of("key", scatter.outputs[static_cast<std::size_t>(rows.keys)]);
+    of("value", scatter.outputs[static_cast<std::size_t>(rows.values)]);
+    text.close_declaration();
+    writer_.out += text.out;
+    return inputs;
   }
 
   void end() {
-    const std::vector<LastKey> found = last_keys();
+    const std::vector<LastKey> found = last_keys_of(kernel_, a_);
     std::vector<int> roots;
     for (const LastKey& each : found) roots.push_back(each.node);
     const bool by_row = std::ranges::any_of(
@@ -239,25 +291,33 @@ class DecodePrinter {
     writer_.close();
   }
 
-  void entry() {
-    std::string parameters, arguments;
-    const auto add = [&](const std::string& type, const std::string& name) {
+  /// `written`: inputs of the scatter.
+  void entry(const std::vector<int>& written) {
+    std::string parameters, arguments, given;
+    const auto add = [&](const std::string& type, const std::string& name, std::string& to) {
       parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ", type, name);
-      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", name);
+      to += fmt::format("{}{}", to.empty() ? "" : ", ", name);
     };
-    for (const int i : inputs_)
-      add(fmt::format("const {}*", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype)),
-          fmt::format("in{}", i));
+    const bool writes = writes_.scatter != nullptr;
+    for (const int i : inputs_) {
+      const bool own = writes && (i == d_.keys.input || i == d_.values.input);
+      add(fmt::format("{}{}*", own ? "" : "const ",
+                      printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype)),
+          fmt::format("in{}", i), arguments);
+    }
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o));
+      add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o), arguments);
+    for (const int i : written) add(fmt::format("const {}*", scatter_type(i)), own_name(i), given);
     const bool splits = plan_.splits > 1;
     writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
                              plan_.warps * 32, plan_.beside ? 2 : plan_.blocks, parameters,
                              splits ? ", float* partial, u32* arrived" : ""));
     writer_.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     writer_.line(fmt::format("const P::Args args{{{}}};", arguments));
-    writer_.line(
-        fmt::format("decode_attention<P>(args, {}, pl_smem);", splits ? "partial, arrived" : "nullptr, nullptr"));
+    if (writes) writer_.line(fmt::format("const W::Args writes{{{}}};", given));
+    writer_.line(fmt::format(
+        "decode_attention<P{}>(args, {}, {}, pl_smem);", writes ? fmt::format(", W, {}", writes_.early) : "",
+        writes ? "writes" : "NoneWritten::Args()", splits ? "partial, arrived" : "nullptr, nullptr"));
     writer_.close();
   }
 
@@ -265,6 +325,7 @@ class DecodePrinter {
   const Attention& a_;
   const Decode& d_;
   const DecodeTiling plan_;
+  const DecodeWrites& writes_;
   const std::vector<std::vector<bool>> moves_;
   PlaceWriter writer_;
   std::vector<int> inputs_;
@@ -273,8 +334,14 @@ class DecodePrinter {
 }  // namespace
 
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
-                        const DecodeTiling& plan) {
-  return DecodePrinter(kernel, attention, decode, plan).print();
+                        const DecodeTiling& plan, const DecodeWrites& writes) {
+  return DecodePrinter(kernel, attention, decode, plan, writes).print();
+}
+
+std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention) {
+  std::vector<int> roots;
+  for (const LastKey& each : last_keys_of(kernel, attention)) roots.push_back(each.node);
+  return PlaceWriter(kernel).inputs(roots);
 }
 
 }  // namespace planish::codegen

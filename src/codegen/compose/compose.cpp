@@ -11,7 +11,9 @@
 #include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
 #include "codegen/compose/joint_products.h"
+#include "codegen/compose/joint_writes.h"
 #include "codegen/compose/joint_zeros.h"
+#include "codegen/compose/kernels.h"
 #include "ir/arg_values.h"
 
 namespace planish::codegen {
@@ -115,7 +117,12 @@ class Composer {
       return {};
     }
     PLANISH_CHECK(zero(e, whole, used, scratch));
-    return e.library ? library(*e.library, args) : launch_one(e, std::move(args));
+    if (e.library) return library(*e.library, args);
+    PLANISH_CHECK(launch_one(e, std::move(args)));
+    const bool writes = region.kernel.anchor == Anchor::scatter && e.after.empty() && &e == &whole;
+    if (region.before.empty() && (writes || e.few_queries))
+      origins_.emplace(std::get<program::Launch>(program_.steps.back()).kernel, KernelOrigin{&region, &e});
+    return {};
   }
 
   /// What holds zeros from here on: scratch of all of `whole`, which its first launch names. `used`: what of it had a
@@ -324,7 +331,9 @@ class Composer {
     place_zeros();
     if (whole) {
       leave_out_idle_steps(program_);
+      join_writes(program_, origins_, device_);
       join_products(program_, products_);
+      drop_kernels(program_);
     }
     if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
     return std::move(program_);
@@ -344,23 +353,13 @@ class Composer {
     return static_cast<int>(program_.buffers.size()) - 1;
   }
 
-  /// `known`: emitted, or a program's.
-  template <typename Known>
-  static bool same_kernel(const Known& known, const Emitted& e) {
-    return known.language == e.language && known.entry == e.entry && known.source == e.source && known.flags == e.flags;
-  }
   static bool same_launch(const Emitted& a, const Emitted& b) {
-    return same_kernel(a, b) && std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.block, b.block) &&
+    return a.language == b.language && a.entry == b.entry && a.source == b.source && a.flags == b.flags &&
+           std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.block, b.block) &&
            std::ranges::equal(a.cluster, b.cluster) && a.shared == b.shared;
   }
 
-  int kernel(const Emitted& e) {
-    for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
-      if (same_kernel(program_.kernels[i], e)) return static_cast<int>(i);
-    }
-    program_.kernels.push_back({e.language, e.entry, e.flags, e.source});
-    return static_cast<int>(program_.kernels.size()) - 1;
-  }
+  int kernel(const Emitted& e) { return kernel_number(program_, {e.language, e.entry, e.flags, e.source}); }
 
   const ir::Graph& graph_;
   const Device& device_;
@@ -375,7 +374,8 @@ class Composer {
   std::map<int, std::pair<Role, program::Source>> sources_;
   std::vector<int> outputs_;
   std::set<int> made_;
-  std::map<int, double> products_;  ///< the work of kernels that are skinny products
+  std::map<int, double> products_;       ///< the work of kernels that are skinny products
+  std::map<int, KernelOrigin> origins_;  ///< of cache writes, and attention that they may be part of
 };
 
 Composer task_composer(const ir::Graph& graph, const Device& device, Packings packings) {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/compose/kernels.h"
 #include "codegen/compose/parameters.h"
 #include "codegen/skinny/cuda_skinny.h"
 
@@ -74,7 +75,6 @@ class Joiner {
       steps.push_back(std::move(step));
     }
     program_.steps = std::move(steps);
-    drop_kernels();
   }
 
  private:
@@ -98,7 +98,7 @@ class Joiner {
     Launch out = a;
     out.args.insert(out.args.end(), b.args.begin(), b.args.end());
     out.shared = std::max(a.shared, b.shared);
-    out.kernel = kernel(text(*one, *other, share));
+    out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
     return out;
   }
 
@@ -128,27 +128,6 @@ class Joiner {
         "    skinny_product<product1::Policy>(args, memory, blockIdx.x - {0}, gridDim.x - {0});\n  }}\n}}\n",
         share, given[0], given[1]);
     return out;
-  }
-
-  int kernel(std::string text) {
-    const auto known = std::ranges::find(program_.kernels, text, &program::KernelSource::source);
-    if (known != program_.kernels.end()) return static_cast<int>(known - program_.kernels.begin());
-    program_.kernels.push_back({"cuda", "planish_kernel", {}, std::move(text)});
-    return static_cast<int>(program_.kernels.size()) - 1;
-  }
-
-  void drop_kernels() {
-    std::map<int, int> kept;  // old and new numbers
-    for (auto& step : program_.steps)
-      if (const auto* launch = std::get_if<Launch>(&step)) kept.emplace(launch->kernel, 0);
-    std::vector<program::KernelSource> kernels;
-    for (auto& [old, number] : kept) {
-      number = static_cast<int>(kernels.size());
-      kernels.push_back(std::move(program_.kernels[static_cast<std::size_t>(old)]));
-    }
-    for (auto& step : program_.steps)
-      if (auto* launch = std::get_if<Launch>(&step)) launch->kernel = kept[launch->kernel];
-    program_.kernels = std::move(kernels);
   }
 
   program::Program& program_;

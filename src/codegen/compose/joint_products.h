@@ -9,7 +9,7 @@
 namespace planish::codegen {
 
 /// `work`: of the program's kernels that are skinny products (Emitted::shares), by their numbers. Kernels that no step
-/// launches any more are dropped.
+/// launches any more stay.
 void join_products(program::Program& program, const std::map<int, double>& work);
 
 }  // namespace planish::codegen

@@ -71,6 +71,7 @@ Result<Request> read(const std::string& line) {
   request.own = text.value("own", false);
   request.best = text.value("best", false);
   request.options.limits.contractions = request.own && schedules_contractions(request.device);
+  request.options.limits.grouped = request.own;
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
 }

@@ -30,6 +30,13 @@
 //   float score(product, given, args, unit, row, key)
 //   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
 //   void store(args, unit, row, column, value)
+//
+// Keys and values that the same launch writes (a step's own, into the cache that it reads) are what W says:
+//   int rows                                        of each unit, at most; 0: none
+//   struct Args                                     pointers
+//   long long key_place(args, unit, row), value_place(…)     the key that it is; what is no key is dropped
+//   u16 key(args, unit, row, feature), value(args, unit, row, column)
+// All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
@@ -120,5 +127,5 @@ struct P {
 extern "C" __global__ void __launch_bounds__(128, 2) planish_kernel(const unsigned short* in0, const unsigned short* in1, const unsigned short* in2, unsigned short* out0, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const P::Args args{in0, in1, in2, out0};
-  decode_attention<P>(args, partial, arrived, pl_smem);
+  decode_attention<P>(args, NoneWritten::Args(), partial, arrived, pl_smem);
 }

@@ -27,10 +27,23 @@
 //   float score(product, given, args, unit, row, key)
 //   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
 //   void store(args, unit, row, column, value)
+//
+// Keys and values that the same launch writes (a step's own, into the cache that it reads) are what W says:
+//   int rows                                        of each unit, at most; 0: none
+//   struct Args                                     pointers
+//   long long key_place(args, unit, row), value_place(…)     the key that it is; what is no key is dropped
+//   u16 key(args, unit, row, feature), value(args, unit, row, column)
+// All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
 
 #include "sm90/ptx.cuh"
 
-template <class P>
+/// Nothing is written but results.
+struct NoneWritten {
+  static constexpr int rows = 0;
+  struct Args {};
+};
+
+template <class P, class W = NoneWritten>
 struct DecodeLayout {
   static constexpr int threads = P::warps * 32;
   static constexpr int tile = 16;                      ///< keys
@@ -42,11 +55,13 @@ struct DecodeLayout {
   static constexpr int stage_bytes = tile * (key_pitch + value_pitch);
   static constexpr int ring_bytes = P::stages * stage_bytes;  ///< of a warp
   static constexpr int query_bytes = P::computed ? P::rows * P::features * 2 : 0;
+  static constexpr int written_pitch = (P::features + P::columns) * 2;                    ///< of a key and its value
+  static constexpr int written_bytes = W::rows * written_pitch + (W::rows + 1) / 2 * 16;  ///< and where they go
   static constexpr int sums = P::rows * (P::columns + 2);   ///< floats that a warp, or a block, leaves
   static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
   static constexpr int words = shares + 1;                  ///< and how many blocks have come
   static constexpr int left_bytes = P::warps * sums > words ? P::warps* sums * 4 : words * 4;
-  static constexpr int fill_bytes = query_bytes + P::warps * ring_bytes;
+  static constexpr int fill_bytes = query_bytes + written_bytes + P::warps * ring_bytes;
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
 
@@ -63,7 +78,7 @@ PL_DEVICE float decode_share(float own, float top) {
 /// keys 2t, 2t + 1, 2t + 8 and 2t + 9 of these scores, and the columns 8 (2t + 8 j) to 8 (2t + 8 j) + 15.
 template <class P>
 struct DecodeWarp {
-  using L = DecodeLayout<P>;
+  using L = DecodeLayout<P>;  // of what does not hang on what is written
   static constexpr int halves = P::rows > 8 ? 2 : 1;
 
   float top[halves], total[halves];
@@ -225,53 +240,135 @@ PL_DEVICE void decode_touch(const char* from, int split) {
     prefetch_line(from + (first + i / lines) * (stride * 2) + i % lines * 128);
 }
 
-/// `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit. There may be more blocks than
-/// share the units: they do nothing.
-template <class P>
-PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u32* arrived, unsigned char* shared) {
-  using L = DecodeLayout<P>;
-  using W = DecodeWarp<P>;
-  const int unit = blockIdx.x / P::splits, split = blockIdx.x % P::splits;
-  if (unit >= P::units) {
-    if constexpr (P::chained) {
-      dependency_launch();
-      dependency_wait();
-    }
-    return;
+/// The keys of one of the blocks that share a unit's, in tiles.
+template <class P, class W>
+struct DecodeShare {
+  using L = DecodeLayout<P, W>;
+  int unit, split, end, first, last;
+  const char *keys, *values;
+  unsigned char* shared;
+  u32 memory, ring;  ///< of the block, and of the warp
+
+  PL_DEVICE DecodeShare(const typename P::Args& args, unsigned char* shared, int block)
+      : unit(block / P::splits), split(block % P::splits), shared(shared), memory(shared_address(shared)) {
+    keys = (const char*)P::key(args, unit);
+    values = (const char*)P::value(args, unit);
+    ring = memory + L::query_bytes + L::written_bytes + (threadIdx.x / 32) * L::ring_bytes;
   }
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const char* const keys = (const char*)P::key(args, unit);
-  const char* const values = (const char*)P::value(args, unit);
-  if constexpr (P::chained) {
-    if constexpr (P::ahead > 0) {
-      decode_touch<P, P::features * 2, P::key_stride>(keys, split);
-      decode_touch<P, P::columns * 2, P::value_stride>(values, split);
-    }
-    dependency_launch();
-    dependency_wait();
+  PL_DEVICE void cut(const typename P::Args& args) {
+    end = max(min(P::end(args, unit), P::keys), 0);
+    const int tiles = (end + L::tile - 1) / L::tile;
+    first = (int)((long long)tiles * split / P::splits), last = (int)((long long)tiles * (split + 1) / P::splits);
   }
-  const int end = max(min(P::end(args, unit), P::keys), 0);
-  const int tiles = (end + L::tile - 1) / L::tile;
-  const int first = (int)((long long)tiles * split / P::splits),
-            last = (int)((long long)tiles * (split + 1) / P::splits);
-  const u32 computed = shared_address(shared);
-  const u32 ring = computed + L::query_bytes + warp * L::ring_bytes;
-  const auto ask = [&](int stage, int tile) {
+  PL_DEVICE void ask(int stage, int tile) const {
     const u32 to = ring + stage * L::stage_bytes;
+    const int lane = threadIdx.x % 32;
     decode_ask<P::features * 2, L::key_pitch, P::key_stride>(to, keys, tile * L::tile, end, lane);
     decode_ask<P::columns * 2, L::value_pitch, P::value_stride>(to + L::tile * L::key_pitch, values, tile * L::tile,
                                                                 end, lane);
-  };
-#pragma unroll
-  for (int s = 0; s < P::stages; ++s) {
-    const int ahead = first + warp + s * P::warps;
-    if (ahead < last) ask(s, ahead);
-    cp_async_commit();
   }
-  typename P::Given given[W::halves][4];
+  /// What a warp has room for. `counted`: as a group each.
+  template <bool counted>
+  PL_DEVICE void ask_first() const {
+#pragma unroll
+    for (int s = 0; s < P::stages; ++s) {
+      const int ahead = first + (int)threadIdx.x / 32 + s * P::warps;
+      if (ahead < last) ask(s, ahead);
+      if constexpr (counted) cp_async_commit();
+    }
+  }
+};
+
+/// A barrier of the threads that attend, which may be some of the block's.
+template <class P>
+PL_DEVICE void decode_barrier() {
+  named_barrier_wait(1, P::warps * 32);
+}
+
+/// Queries and new keys and values to shared memory, and these to where they are kept.
+template <class P, class W>
+PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Args& writes,
+                              const DecodeShare<P, W>& share) {
+  using L = DecodeLayout<P, W>;
+  constexpr int elements = P::computed ? P::rows * P::features : 0, line = P::features + P::columns;
+  constexpr int added = W::rows * line;
+  u16* const fresh = (u16*)(share.shared + L::query_bytes);
+  int* const places = (int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
+  // All at once: what they are made of is waited for once.
+#pragma unroll
+  for (int e0 = 0; e0 < elements; e0 += L::threads) {
+    const int e = e0 + threadIdx.x;
+    if constexpr (P::computed)
+      if (e < elements) ((u16*)share.shared)[e] = P::element(args, share.unit, e / P::features, e % P::features);
+  }
+#pragma unroll
+  for (int e0 = 0; e0 < added; e0 += L::threads) {
+    const int e = e0 + threadIdx.x, row = e / line, at = e % line;
+    if constexpr (W::rows > 0)
+      if (e < added)
+        fresh[e] = at < P::features ? W::key(writes, share.unit, row, at)
+                                    : W::value(writes, share.unit, row, at - P::features);
+  }
+  if constexpr (W::rows > 0) {
+    if (threadIdx.x < 2 * W::rows) {
+      const int row = threadIdx.x / 2;
+      const long long place =
+          threadIdx.x % 2 == 0 ? W::key_place(writes, share.unit, row) : W::value_place(writes, share.unit, row);
+      places[threadIdx.x] = place >= 0 && place < P::keys ? (int)place : -1;
+    }
+  }
+  if constexpr (P::computed || W::rows > 0) decode_barrier<P>();
+  if constexpr (W::rows > 0) {
+    constexpr int pieces = line / 8;
+    if (share.split != 0) return;
+    for (int row = 0; row < W::rows; ++row) {
+      for (int i = threadIdx.x; i < pieces; i += L::threads) {
+        const bool key = i < P::features / 8;
+        const int place = places[2 * row + (key ? 0 : 1)];
+        const int at = key ? i : i - P::features / 8;
+        char* const to = (char*)(key ? share.keys : share.values) +
+                         place * (key ? P::key_stride * 2 : P::value_stride * 2) + at * 16;
+        if (place >= 0) *(uint4*)to = shared_load_16(share.memory + L::query_bytes + row * L::written_pitch + i * 16);
+      }
+    }
+  }
+}
+
+/// In a tile, what this launch writes takes the place of what was there before.
+template <class P, class W>
+PL_DEVICE void decode_renew(const DecodeShare<P, W>& share, u32 at, int tile) {
+  using L = DecodeLayout<P, W>;
+  const u32 fresh = share.memory + L::query_bytes;
+  const int* const places = (const int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
+  const int lane = threadIdx.x % 32;
+  for (int row = 0; row < W::rows; ++row) {
+    constexpr int pieces = (P::features + P::columns) / 8;
+    for (int i = lane; i < pieces; i += 32) {
+      const bool key = i < P::features / 8;
+      const int place = places[2 * row + (key ? 0 : 1)], in = place - tile * L::tile;
+      if (in < 0 || in >= L::tile || place >= share.end) continue;
+      const u32 to = key ? at + in * L::key_pitch + i * 16
+                         : at + L::tile * L::key_pitch + in * L::value_pitch + (i - P::features / 8) * 16;
+      shared_store_16(to, shared_load_16(fresh + row * L::written_pitch + i * 16));
+    }
+    __syncwarp();
+  }
+}
+
+/// Behind the wait, and with the first tiles asked for. `counted`: each is a group, and more may follow them; else all
+/// of the block's are there. `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit.
+template <class P, class W, bool counted>
+PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Args& writes,
+                             const DecodeShare<P, W>& share, float* partial, u32* arrived, unsigned char* shared,
+                             int block) {
+  using L = DecodeLayout<P, W>;
+  using S = DecodeWarp<P>;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int unit = share.unit, first = share.first, last = share.last;
+  typename P::Given given[S::halves][4];
   const auto read_ahead = [&](int tile) {
 #pragma unroll
-    for (int h = 0; h < W::halves; ++h) {
+    for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         given[h][i] = P::given(args, unit, min(g + 8 * h, P::rows - 1),
@@ -279,45 +376,39 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     }
   };
   if (first + warp < last) read_ahead(first + warp);
-  if constexpr (P::computed) {
-    u16* const to = (u16*)shared;
-    constexpr int elements = P::rows * P::features;
-    // All at once: what they are made of is waited for once.
-#pragma unroll
-    for (int e0 = 0; e0 < elements; e0 += L::threads) {
-      const int e = e0 + threadIdx.x;
-      if (e < elements) to[e] = P::element(args, unit, e / P::features, e % P::features);
-    }
-    __syncthreads();
-  }
-  W mine;
-  mine.begin(args, unit, computed, g, t);
+  decode_compute<P, W>(args, writes, share);
+  S mine;
+  mine.begin(args, unit, share.memory, g, t);
   int stage = 0;
 #pragma unroll 1
   for (int tile = first + warp; tile < last; tile += P::warps) {
-    cp_async_wait<P::stages - 1>();
+    if constexpr (counted) cp_async_wait<P::stages - 1>();
     __syncwarp();  // all lanes' pieces are there
-    typename P::Given now[W::halves][4];
+    const u32 at = share.ring + stage * L::stage_bytes;
+    if constexpr (W::rows > 0) decode_renew<P, W>(share, at, tile);
+    typename P::Given now[S::halves][4];
 #pragma unroll
-    for (int h = 0; h < W::halves; ++h) {
+    for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
     }
     if (tile + P::warps < last) read_ahead(tile + P::warps);
-    mine.take(ring + stage * L::stage_bytes, now, args, unit, g, t, tile * L::tile, end);
-    __syncwarp();  // all lanes have read it
-    const int ahead = tile + P::stages * P::warps;
-    if (ahead < last) ask(stage, ahead);
-    cp_async_commit();
+    mine.take(at, now, args, unit, g, t, tile * L::tile, share.end);
+    if constexpr (counted) {
+      __syncwarp();  // all lanes have read it
+      const int ahead = tile + P::stages * P::warps;
+      if (ahead < last) share.ask(stage, ahead);
+      cp_async_commit();
+    }
     stage = stage == P::stages - 1 ? 0 : stage + 1;
   }
 
   // The warps' sums are put together in shared memory, those of the blocks in global memory.
-  __syncthreads();
+  decode_barrier<P>();
   float* const left = (float*)shared;
   mine.leave(left + warp * L::sums, g, t);
-  __syncthreads();
-  float* const own = partial + (long long)blockIdx.x * L::sums;
+  decode_barrier<P>();
+  float* const own = partial + (long long)block * L::sums;
   constexpr float log2e = 1.44269504088896340736f;
   const auto store = [&](int row, int column, float top, float total, float sum) {
     const float maximum = top / log2e, shift = P::shift(maximum);
@@ -345,10 +436,10 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
     }
   }
   if constexpr (P::splits > 1) {
-    __syncthreads();
+    decode_barrier<P>();
     u32* const order = (u32*)(left + L::shares);
     if (threadIdx.x == 0) *order = count_in(arrived + unit);
-    __syncthreads();
+    decode_barrier<P>();
     if (*order != P::splits - 1) return;
     if (threadIdx.x == 0) arrived[unit] = 0;  // for whoever launches it again
     // Of each row: what each block's sums are worth, then the total. The same order whoever is last.
@@ -380,7 +471,7 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
       const float scale = base == shift * log2e ? 1.0f : exp2_fast(base - shift * log2e);
       if (lane == 0) shares[P::rows * P::splits + row] = scale / P::divisor(maximum, total * scale);
     }
-    __syncthreads();
+    decode_barrier<P>();
     for (int e = threadIdx.x; e < pairs; e += L::threads) {
       const int row = 2 * e / P::columns, column = 2 * e % P::columns;
       float2 sum = make_float2(0.0f, 0.0f);
@@ -395,4 +486,34 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
       P::store(args, unit, row, column + 1, sum.y * factor);
     }
   }
+}
+
+/// There may be more blocks than share the units: they do nothing. `early`: where keys end is known before the wait.
+template <class P, class W = NoneWritten, bool early = false>
+PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::Args& writes, float* partial,
+                                u32* arrived, unsigned char* shared) {
+  if (blockIdx.x / P::splits >= P::units) {
+    if constexpr (P::chained) {
+      dependency_launch();
+      dependency_wait();
+    }
+    return;
+  }
+  DecodeShare<P, W> share(args, shared, blockIdx.x);
+  if constexpr (early) {
+    share.cut(args);
+    share.template ask_first<true>();
+  } else if constexpr (P::chained && P::ahead > 0) {
+    decode_touch<P, P::features * 2, P::key_stride>(share.keys, share.split);
+    decode_touch<P, P::columns * 2, P::value_stride>(share.values, share.split);
+  }
+  if constexpr (P::chained) {
+    dependency_launch();
+    dependency_wait();
+  }
+  if constexpr (!early) {
+    share.cut(args);
+    share.template ask_first<true>();
+  }
+  decode_finish<P, W, true>(args, writes, share, partial, arrived, shared, blockIdx.x);
 }

@@ -1,0 +1,133 @@
+#include "codegen/compose/joint_writes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "codegen/attention/decode_writes.h"
+#include "codegen/compose/kernels.h"
+
+namespace planish::codegen {
+namespace {
+
+using program::Launch;
+using ArgumentKind = Emitted::Argument::Kind;
+
+/// The buffer that a launch is given for an input, or output, of the kernel that it was emitted from; -1: none.
+int buffer_of(const Launch& launch, const KernelOrigin& origin, ArgumentKind kind, int index) {
+  const auto& args = origin.emitted->args;
+  for (std::size_t i = 0; i < args.size() && i < launch.args.size(); ++i) {
+    const auto* const buffer = std::get_if<program::BufferArg>(&launch.args[i]);
+    if (args[i].kind == kind && args[i].index == index && buffer != nullptr) return buffer->buffer;
+  }
+  return -1;
+}
+
+bool touches(const Launch& launch, int buffer) {
+  return std::ranges::any_of(launch.args, [&](const program::LaunchArg& arg) {
+    const auto* const own = std::get_if<program::BufferArg>(&arg);
+    return own != nullptr && own->buffer == buffer;
+  });
+}
+
+class WriteJoiner {
+ public:
+  WriteJoiner(program::Program& program, const std::map<int, KernelOrigin>& origins, const Device& device)
+      : program_(program), origins_(origins), device_(device) {}
+
+  void join() {
+    for (std::size_t s = 0; s + 1 < program_.steps.size(); ++s) {
+      const auto* const write = std::get_if<Launch>(&program_.steps[s]);
+      const auto* const reader = std::get_if<Launch>(&program_.steps[s + 1]);
+      if (write == nullptr || reader == nullptr) continue;
+      if (auto both = joint(*write, *reader, s)) {
+        program_.steps[s] = std::move(*both);
+        program_.steps.erase(program_.steps.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+      }
+    }
+  }
+
+ private:
+  std::optional<Launch> joint(const Launch& write, const Launch& reader, std::size_t at) {
+    const auto writes = origins_.find(write.kernel), reads = origins_.find(reader.kernel);
+    if (writes == origins_.end() || reads == origins_.end() || !reads->second.emitted->few_queries ||
+        !write.programmatic || !reader.programmatic)
+      return std::nullopt;
+    const Kernel& scatter = writes->second.region->kernel;
+    const Kernel& attention = reads->second.region->kernel;
+    const auto parts = attention_of(attention);
+    if (!parts) return std::nullopt;
+    const auto decode = decode_of(attention, *parts);
+    if (!decode) return std::nullopt;
+    const int keys = buffer_of(reader, reads->second, ArgumentKind::input, decode->keys.input);
+    const int values = buffer_of(reader, reads->second, ArgumentKind::input, decode->values.input);
+    const auto output = [&](int buffer) {
+      for (int o = 0; o < static_cast<int>(scatter.outputs.size()); ++o)
+        if (buffer >= 0 && buffer_of(write, writes->second, ArgumentKind::output, o) == buffer) return o;
+      return -1;
+    };
+    const int of_keys = output(keys), of_values = output(values);
+    if (of_keys < 0 || of_values < 0) return std::nullopt;
+    auto rows = written_rows(attention, *decode, scatter, of_keys, of_values);
+    if (!rows) return std::nullopt;
+    DecodeWrites both{&scatter, std::move(*rows), is_early(keys, at) && is_early(values, at)};
+    for (const int input : inputs_of_end(attention, *parts))
+      both.early = both.early && is_never_written(buffer_of(reader, reads->second, ArgumentKind::input, input));
+    const auto emitted = emit_decode(attention, *parts, *decode, device_, *reads->second.emitted->few_queries, both);
+    if (!emitted) return std::nullopt;
+    return launch(*emitted, reader, reads->second, write, writes->second);
+  }
+
+  std::optional<Launch> launch(const Emitted& emitted, const Launch& reader, const KernelOrigin& reads,
+                               const Launch& write, const KernelOrigin& writes) {
+    const auto own = static_cast<int>(reads.region->kernel.inputs.size());
+    Launch out = reader;
+    out.args.clear();
+    for (const Emitted::Argument& arg : emitted.args) {
+      const bool of_write = arg.kind == ArgumentKind::input && arg.index >= own;
+      const int buffer = of_write ? buffer_of(write, writes, ArgumentKind::input, arg.index - own)
+                                  : buffer_of(reader, reads, arg.kind, arg.index);
+      if (buffer < 0) return std::nullopt;
+      out.args.emplace_back(program::BufferArg{buffer});
+    }
+    out.shared = emitted.shared;
+    out.kernel = kernel_number(program_, {emitted.language, emitted.entry, emitted.flags, emitted.source});
+    return out;
+  }
+
+  /// Whether no launch but the write and the read has anything to do with this cache before them, nor with what it is a
+  /// copy of, which may be the same memory.
+  bool is_early(int buffer, std::size_t at) const {
+    std::vector<int> all{buffer};
+    for (std::size_t s = 0; s < at; ++s)
+      if (const auto* copy = std::get_if<program::Copy>(&program_.steps[s]); copy != nullptr && copy->to == buffer)
+        all.push_back(copy->from);
+    for (std::size_t s = 0; s < at; ++s) {
+      const auto* const launch = std::get_if<Launch>(&program_.steps[s]);
+      if (launch != nullptr && std::ranges::any_of(all, [&](int one) { return touches(*launch, one); })) return false;
+    }
+    return true;
+  }
+
+  bool is_never_written(int buffer) const {
+    using program::Role;
+    if (buffer < 0) return false;
+    const Role role = program_.buffers[static_cast<std::size_t>(buffer)].role;
+    return role == Role::input || role == Role::param || role == Role::constant;
+  }
+
+  program::Program& program_;
+  const std::map<int, KernelOrigin>& origins_;
+  const Device& device_;
+};
+
+}  // namespace
+
+void join_writes(program::Program& program, const std::map<int, KernelOrigin>& origins, const Device& device) {
+  if (origins.size() > 1) WriteJoiner(program, origins, device).join();
+}
+
+}  // namespace planish::codegen
