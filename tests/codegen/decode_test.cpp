@@ -387,6 +387,22 @@ TEST_CASE("keys and values of its own step are written by the launch that reads 
   }
 }
 
+TEST_CASE("inputs that say which keys count are those of a length, and none of a mask of flags") {
+  for (const auto mask : {Case::Mask::length, Case::Mask::flags}) {
+    const Made m = graph_of({.kv_heads = 2, .keys = 64, .mask = mask});
+    const Kernel kernel = lowered(m);
+    const auto parts = attention_of(kernel);
+    REQUIRE(parts.has_value());
+    const std::vector<int> inputs = inputs_of_end(kernel, *parts);
+    if (mask == Case::Mask::flags) {
+      CHECK(inputs.empty());
+    } else {
+      REQUIRE(inputs.size() == 1);
+      CHECK(kernel.inputs[static_cast<std::size_t>(inputs[0])].value == m.position);
+    }
+  }
+}
+
 TEST_CASE("writes that a block of attention could not do by itself stay a launch") {
   const auto why = [](const Case& c, const Case& other) {
     const Kernel kernel = lowered(graph_of(c)), scatter = scatter_of(graph_of(other));

@@ -39,24 +39,6 @@ std::optional<ProductText> text_of(std::string_view source) {
   return out;
 }
 
-/// The buffers of a launch; `written`: of those alone that it may write, whose parameters are no pointers to `const`.
-std::set<int> buffers_of(const Launch& launch, const ProductText& text, bool written) {
-  std::set<int> out;
-  for (std::size_t i = 0; i < launch.args.size(); ++i) {
-    const auto* const arg = std::get_if<program::BufferArg>(&launch.args[i]);
-    if (arg != nullptr && !(written && text.parameters[i].type.starts_with("const "))) out.insert(arg->buffer);
-  }
-  return out;
-}
-
-/// Independence of the second from the first: it touches nothing that the first writes.
-bool is_free_of(const Launch& first, const ProductText& first_text, const Launch& second,
-                const ProductText& second_text) {
-  const std::set<int> touched = buffers_of(second, second_text, false);
-  return std::ranges::none_of(buffers_of(first, first_text, true),
-                              [&](int buffer) { return touched.contains(buffer); });
-}
-
 class Joiner {
  public:
   Joiner(program::Program& program, const std::map<int, double>& work) : program_(program), work_(work) {}
@@ -89,7 +71,7 @@ class Joiner {
       return std::nullopt;
     const auto one = text_of(source(a)), other = text_of(source(b));
     if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
-        other->parameters.size() != b.args.size() || !is_free_of(a, *one, b, *other) || !is_free_of(b, *other, a, *one))
+        other->parameters.size() != b.args.size() || !is_free_of(a, b) || !is_free_of(b, a))
       return std::nullopt;
     const double all = first->second + second->second;
     const auto blocks = static_cast<double>(a.grid[0]);
@@ -100,6 +82,16 @@ class Joiner {
     out.shared = std::max(a.shared, b.shared);
     out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
     return out;
+  }
+
+  /// Independence of the second from the first: it touches nothing that the first writes.
+  bool is_free_of(const Launch& first, const Launch& second) const {
+    const auto kernel = [this](const Launch& launch) -> const program::KernelSource& {
+      return program_.kernels[static_cast<std::size_t>(launch.kernel)];
+    };
+    const std::set<int> touched = buffers_of(second, kernel(second), false);
+    return std::ranges::none_of(buffers_of(first, kernel(first), true),
+                                [&](int buffer) { return touched.contains(buffer); });
   }
 
   static std::string text(const ProductText& a, const ProductText& b, std::int64_t share) {

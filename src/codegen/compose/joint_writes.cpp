@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "codegen/attention/decode_writes.h"
 #include "codegen/compose/kernels.h"
+#include "codegen/compose/parameters.h"
 
 namespace planish::codegen {
 namespace {
@@ -26,35 +28,53 @@ int buffer_of(const Launch& launch, const KernelOrigin& origin, ArgumentKind kin
   return -1;
 }
 
-bool touches(const Launch& launch, int buffer) {
-  return std::ranges::any_of(launch.args, [&](const program::LaunchArg& arg) {
-    const auto* const own = std::get_if<program::BufferArg>(&arg);
-    return own != nullptr && own->buffer == buffer;
-  });
-}
-
 class WriteJoiner {
  public:
   WriteJoiner(program::Program& program, const std::map<int, KernelOrigin>& origins, const Device& device)
       : program_(program), origins_(origins), device_(device) {}
 
   void join() {
-    for (std::size_t s = 0; s + 1 < program_.steps.size(); ++s) {
-      const auto* const write = std::get_if<Launch>(&program_.steps[s]);
-      const auto* const reader = std::get_if<Launch>(&program_.steps[s + 1]);
-      if (write == nullptr || reader == nullptr) continue;
-      if (auto both = joint(*write, *reader, s)) {
+    for (std::size_t s = 1; s < program_.steps.size(); ++s) {
+      const auto* const reader = std::get_if<Launch>(&program_.steps[s]);
+      if (reader == nullptr || !is(*reader, true)) continue;
+      const auto before = write_before(s);
+      if (!before) continue;
+      if (auto both = joint(std::get<Launch>(program_.steps[*before]), *reader, s)) {
         program_.steps[s] = std::move(*both);
-        program_.steps.erase(program_.steps.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+        program_.steps.erase(program_.steps.begin() + static_cast<std::ptrdiff_t>(*before));
+        --s;
       }
     }
   }
 
  private:
+  bool is(const Launch& launch, bool reader) const {
+    const auto known = origins_.find(launch.kernel);
+    return known != origins_.end() && known->second.emitted->few_queries.has_value() == reader;
+  }
+
+  /// The last write before this step that can come right before it: between them are launches alone that neither touch
+  /// what it writes nor write what it reads.
+  std::optional<std::size_t> write_before(std::size_t at) const {
+    std::set<int> touched, written;
+    for (std::size_t s = at; s-- > 0;) {
+      const auto* const launch = std::get_if<Launch>(&program_.steps[s]);
+      if (launch == nullptr) return std::nullopt;
+      const program::KernelSource& kernel = program_.kernels[static_cast<std::size_t>(launch->kernel)];
+      const std::set<int> all = buffers_of(*launch, kernel, false), own = buffers_of(*launch, kernel, true);
+      const auto met = [](const std::set<int>& a, const std::set<int>& b) {
+        return std::ranges::any_of(a, [&](int buffer) { return b.contains(buffer); });
+      };
+      if (is(*launch, false)) return met(own, touched) || met(all, written) ? std::nullopt : std::optional(s);
+      touched.insert(all.begin(), all.end());
+      written.insert(own.begin(), own.end());
+    }
+    return std::nullopt;
+  }
+
   std::optional<Launch> joint(const Launch& write, const Launch& reader, std::size_t at) {
     const auto writes = origins_.find(write.kernel), reads = origins_.find(reader.kernel);
-    if (writes == origins_.end() || reads == origins_.end() || !reads->second.emitted->few_queries ||
-        !write.programmatic || !reader.programmatic)
+    if (writes == origins_.end() || reads == origins_.end() || !write.programmatic || !reader.programmatic)
       return std::nullopt;
     const Kernel& scatter = writes->second.region->kernel;
     const Kernel& attention = reads->second.region->kernel;
@@ -73,7 +93,7 @@ class WriteJoiner {
     if (of_keys < 0 || of_values < 0) return std::nullopt;
     auto rows = written_rows(attention, *decode, scatter, of_keys, of_values);
     if (!rows) return std::nullopt;
-    DecodeWrites both{&scatter, std::move(*rows), is_early(keys, at) && is_early(values, at)};
+    DecodeWrites both{&scatter, std::move(*rows), is_early(keys, write, at) && is_early(values, write, at)};
     for (const int input : inputs_of_end(attention, *parts))
       both.early = both.early && is_never_written(buffer_of(reader, reads->second, ArgumentKind::input, input));
     const auto emitted = emit_decode(attention, *parts, *decode, device_, *reads->second.emitted->few_queries, both);
@@ -100,14 +120,16 @@ class WriteJoiner {
 
   /// Whether no launch but the write and the read has anything to do with this cache before them, nor with what it is a
   /// copy of, which may be the same memory.
-  bool is_early(int buffer, std::size_t at) const {
+  bool is_early(int buffer, const Launch& write, std::size_t at) const {
     std::vector<int> all{buffer};
     for (std::size_t s = 0; s < at; ++s)
       if (const auto* copy = std::get_if<program::Copy>(&program_.steps[s]); copy != nullptr && copy->to == buffer)
         all.push_back(copy->from);
     for (std::size_t s = 0; s < at; ++s) {
       const auto* const launch = std::get_if<Launch>(&program_.steps[s]);
-      if (launch != nullptr && std::ranges::any_of(all, [&](int one) { return touches(*launch, one); })) return false;
+      if (launch == nullptr || launch == &write) continue;
+      const auto touched = buffers_of(*launch, program_.kernels[static_cast<std::size_t>(launch->kernel)], false);
+      if (std::ranges::any_of(all, [&](int one) { return touched.contains(one); })) return false;
     }
     return true;
   }
