@@ -26,11 +26,12 @@ PL_DEVICE WideItem from_lane(const WideItem& item, int mask) {
   return {__shfl_xor_sync(~0u, item.key, mask), __shfl_xor_sync(~0u, item.place, mask)};
 }
 
-/// Threads that share a row.
-template <int size, int warps>
+/// Threads that share a row: some of a warp, or all of a block.
+template <int size>
 struct OrderTeam {
   static constexpr int count = size;
-  int thread;  ///< in the team
+  int thread;      ///< in the team
+  void* exchange;  ///< shared memory for eight bytes a warp, of those of more than one
 
   /// Folds what threads hold, in an order that is always the same; every thread gets the result.
   template <class T, class Join>
@@ -38,12 +39,12 @@ struct OrderTeam {
 #pragma unroll
     for (int mask = 1; mask < (size < 32 ? size : 32); mask *= 2) own = join(own, __shfl_xor_sync(~0u, own, mask));
     if constexpr (size > 32) {
-      __shared__ T of_warps[warps];
+      T* const of_warps = (T*)exchange;
       __syncthreads();
       if (thread % 32 == 0) of_warps[thread / 32] = own;
       __syncthreads();
       own = none;
-      for (int w = 0; w < warps; ++w) own = join(own, of_warps[w]);
+      for (int w = 0; w < size / 32; ++w) own = join(own, of_warps[w]);
     }
     return own;
   }
@@ -102,7 +103,7 @@ PL_DEVICE void order_rows(P& p, typename P::Item* exchange) {
   const int row = (int)blockIdx.x * (P::threads / team) + (int)threadIdx.x / team, thread = (int)threadIdx.x % team;
   // A team without a row goes along: warps shuffle and blocks wait as a whole.
   const int read = row < P::rows ? row : P::rows - 1;
-  p.fold(read, OrderTeam<team, P::threads / 32>{thread});
+  p.fold(read, OrderTeam<team>{thread, exchange});
   Item x[each];
 #pragma unroll
   for (int e = 0; e < each; ++e) {

@@ -97,7 +97,7 @@ class CudaOrderText {
 
   std::string item() const {
     PointText text = writer();
-    std::string out = "  PL_FN Item item(int row, int place) const {\n" + row_and_place(text);
+    std::string out = "  PL_DEVICE Item item(int row, int place) const {\n" + row_and_place(text);
     print(out, text, {order_.arg});
     return out + fmt::format("  return order_item({}order_key(({}){}, {}), (u32)place);\n  }}\n",
                              order_.descending ? "~" : "", compared_type(order_.dtype), text.name(order_.arg),
@@ -106,7 +106,7 @@ class CudaOrderText {
 
   std::string store() const {
     PointText text = writer();
-    std::string out = "  PL_FN void store(int row, int rank, int place) const {\n" + row_and_place(text);
+    std::string out = "  PL_DEVICE void store(int row, int rank, int place) const {\n" + row_and_place(text);
     if (order_.rank >= 0) out += text.coordinates("rank", std::array{order_.rank});
     std::vector<int> roots;
     for (const Output& output : kernel_.outputs) roots.push_back(output.node);
@@ -128,7 +128,7 @@ class CudaOrderText {
 
   std::string fold() const {
     PointText text = writer();
-    std::string out = "  template <class Team>\n  PL_FN void fold(int row, const Team& team) {\n";
+    std::string out = "  template <class Team>\n  PL_DEVICE void fold(int row, const Team& team) {\n";
     for (const int f : order_.folds) {
       const Reduction& r = reduction(f);
       const std::string type(printing::computing_type(r.accumulate)), none = printing::neutral(r.kind, r.accumulate);

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "codegen/emit/expression.h"
-#include "codegen/variables.h"
 
 namespace planish::codegen {
 namespace {
@@ -18,6 +17,12 @@ DType compared_dtype(const Kernel& kernel, int node) {
   const Node& n = kernel.nodes[static_cast<std::size_t>(node)];
   const DType before = n.op == Op::cast ? kernel.nodes[static_cast<std::size_t>(n.args[0])].dtype : n.dtype;
   return n.dtype == DType::f32 && size_of(before) == 2 && is_floating(before) ? before : n.dtype;
+}
+
+/// By itself, whatever its arguments do.
+bool moves_with(const Node& node, int variable) {
+  return node.index.depends_on(variable) ||
+         std::ranges::any_of(node.where, [&](const ir::Bound& bound) { return bound.e.depends_on(variable); });
 }
 
 }  // namespace
@@ -67,10 +72,6 @@ Result<RowOrder> order_of(const Kernel& kernel) {
     out.variables.push_back(v);
     out.rows *= kernel.space.extent(v);
   }
-  const auto variables = variables_of(kernel);
-  const auto moves = [&](int node, int v) {
-    return variables[static_cast<std::size_t>(node)][static_cast<std::size_t>(v)];
-  };
   std::vector<int> within{out.arg};
   for (const Reduction& each : kernel.reductions) {
     if (each.at >= 0) within.push_back(each.at);
@@ -82,9 +83,8 @@ Result<RowOrder> order_of(const Kernel& kernel) {
     if (node.op == Op::reduced) {
       if (ranks(kernel.reductions[static_cast<std::size_t>(node.reduction)].kind))
         return no_order("an order of what another has put in order");
-    } else if (out.rank >= 0 && moves(id, out.rank)) {
-      return no_order("rows that differ from rank to rank");
     }
+    if (out.rank >= 0 && moves_with(node, out.rank)) return no_order("rows that differ from rank to rank");
   }
   for (const Output& output : kernel.outputs) {
     if (!output.per_row) return no_order("elements by their rank beside results for each element of the row");
