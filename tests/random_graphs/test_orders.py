@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class Case:
     left: frozenset[str] = frozenset()  # operators that stay PyTorch's, beside views
 
     def source(self) -> str:
-        names = "".join(f", {name}" for name in "yzw"[: self.inputs.count("torch.") - 1])
+        names = "".join(f", {name}" for name in "yzw"[: len(re.findall(r"torch\.\w+\(", self.inputs)) - 1])
         return HEAD.format(names=names, body="\n".join("        " + line for line in self.body.splitlines()), inputs=self.inputs)
 
 
@@ -53,7 +54,7 @@ CASES = {
         "x = x / 0.8\nleast = torch.topk(x, 20).values[..., -1, None]\nreturn x.masked_fill(x < least, -1e4).softmax(-1)", "torch.randn(2, 3000)", 1
     ),
     "nucleus": Case(
-        "s, i = x.sort(-1, True)\np = s.softmax(-1)\ns = s.masked_fill(p.cumsum(-1) - p > 0.9, -1e4)\nreturn torch.zeros_like(x).scatter(-1, i, s)",
+        "s, i = x.sort(-1, True)\np = s.softmax(-1)\ndrop = p.cumsum(-1) - p > 0.9\nreturn x.masked_fill(drop.scatter(-1, i, drop), -1e4).softmax(-1)",
         "torch.randn(2, 1000)",
         1,
     ),
