@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
+#include "graph_builder.h"
 #include "sample_kernels.h"
 
 /// Kernels that give elements of rows by their rank, and what they are by definition.
@@ -77,7 +77,7 @@ inline std::vector<Sample> order_samples(bool large) {
                                        {64, 32000, 50},
                                        {4096, 256, 256},
                                        {512, 4096, 4096},
-                                       {1, 16384, 16384, DType::i64, false}};
+                                       {1, 8192, 8192, DType::i64, false}};
   std::vector<Sample> out;
   for (const OrderCase& c : large ? serving : small) {
     auto kernel = order_kernel(c, 16384);

@@ -630,7 +630,7 @@ class Attempt {
     PLANISH_CHECK(check_scans(kernel_));
     if (has_ranks(kernel_) && form_ != Form::plain) return unsupported("elements by their rank beside other folds");
     if (writes_places(kernel_)) {
-      PLANISH_CHECK(become_scatter(kernel_));
+      PLANISH_CHECK(become_scatter(kernel_, low_.graph()));
       return std::move(kernel_);
     }
     switch (form_) {

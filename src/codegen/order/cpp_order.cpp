@@ -121,15 +121,15 @@ class CppOrderText {
           std::ranges::find_if(kernel_.nodes, [&](const Node& n) { return n.op == Op::reduced && n.reduction == f; });
       const int id = static_cast<int>(at - kernel_.nodes.begin());
       const Form result = form(id), kept = fold.adds && result == Form::f ? Form::d : result;
-      const std::string x = printer_.value(r.arg, kept, false, spot_), own = "own";
       const bool whole = kept == Form::i || kept == Form::l || kept == Form::b;
-      out += fmt::format("{{\n{} own = {};\nfor (i64 place = 0; place < length; ++place) {{\n",
-                         cpp::type_name(kept, false), identity(fold, kept));
+      out += fmt::format("n{} = ({})order_fold<length, {}>({}, [&](i64 place) __attribute__((always_inline)) {{\n", id,
+                         cpp::type_name(result, false), cpp::type_name(kept, false), identity(fold, kept));
       out += row_and_place();
       print(out, {r.arg});
-      out += fmt::format("const {} x = {};\nown = {};\n}}\nn{} = ({})own;\n}}\n", cpp::type_name(kept, false), x,
-                         fmt::format(fmt::runtime(whole ? fold.cpp.whole : fold.cpp.real), own, "x"), id,
-                         cpp::type_name(result, false));
+      out += fmt::format(
+          "return {1};\n}}, [](const {0} a, const {0} b) __attribute__((always_inline)) {{ return ({0})({2}); }});\n",
+          cpp::type_name(kept, false), printer_.value(r.arg, result, false, spot_),
+          fmt::format(fmt::runtime(whole ? fold.cpp.whole : fold.cpp.real), "a", "b"));
     }
     return out + "}\n";
   }

@@ -220,7 +220,7 @@ std::vector<Genome> cuda_order_seeds(const RowOrder& order, const Device& device
   if (few && order.length > 1024) {
     for (const std::int64_t each : {8, 4, 16}) try_one(256, each, slices);
     try_one(512, 4, slices);
-    if (slices > 1) try_one(256, 8, slices / 2);
+    for (const std::int64_t more : {2 * slices, 4 * slices, slices / 2}) try_one(256, 8, more);
   }
   for (const std::int64_t each : {4, 8, 2, 16, 1}) {
     const std::int64_t team = std::max<std::int64_t>(1, items_of(order) / each);

@@ -106,7 +106,9 @@ Status check_order(const Kernel& kernel, std::int64_t longest) {
   PLANISH_TRY(const RowOrder order, order_of(kernel));
   if (order.length > std::numeric_limits<std::int32_t>::max() || order.rows > std::numeric_limits<std::int32_t>::max())
     return no_order("rows of too many elements");
-  if (order.length > longest && (order.ranks() > most_ranks || !order.folds.empty()))
+  // A block has room for half as many keys of 64 bits.
+  const bool wide = size_of(order.dtype) == 8;
+  if (order.length > (wide ? longest / 2 : longest) && (order.ranks() > most_ranks || !order.folds.empty()))
     return no_order("an order of rows that are longer than a schedule takes");
   return {};
 }

@@ -15,7 +15,7 @@ namespace planish::codegen {
 
 /// Ranks of a row that is longer than LowerLimits::longest_order that may be asked for.
 inline constexpr std::int64_t most_ranks = 64;
-/// Longest row that a block of a GPU puts in order as a whole.
+/// Longest row that a block of a GPU puts in order as a whole; of elements of 64 bits it is half as long.
 inline constexpr std::int64_t longest_order_of_block = 16384;
 /// LowerLimits::longest_order for the device.
 std::int64_t longest_order(const Device& device);

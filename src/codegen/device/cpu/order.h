@@ -21,6 +21,21 @@ FN u32 order_digit(const WideItem& item, int d) {
   return item.key >> (8 * d) & 255;
 }
 
+/// A fold of a row, of `none` and what `element(place)` gives: in lanes, which compilers make vectors of.
+template <i64 length, class T, class Element, class Join>
+FN T order_fold(T none, const Element& element, const Join& join) {
+  constexpr i64 lanes = 16;
+  T own[lanes];
+  for (i64 l = 0; l < lanes; ++l) own[l] = none;
+  i64 place = 0;
+  for (; place + lanes <= length; place += lanes)
+    for (i64 l = 0; l < lanes; ++l) own[l] = join(own[l], (T)element(place + l));
+  for (i64 l = 0; place < length; ++place, ++l) own[l] = join(own[l], (T)element(place));
+  for (i64 half = lanes / 2; half > 0; half /= 2)
+    for (i64 l = 0; l < half; ++l) own[l] = join(own[l], own[l + half]);
+  return own[0];
+}
+
 template <class P>
 struct OrderRow {
   typedef typename P::Item Item;
