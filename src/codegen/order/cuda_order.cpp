@@ -163,6 +163,8 @@ CudaOrderPlan cuda_order_plan(const RowOrder& order, const Genome& genome) {
   plan.each = static_cast<int>(gene(genome, "unroll", 4));
   plan.slices = static_cast<int>(gene(genome, "grid_split", 0));
   plan.item_bytes = has_wide_keys(order.dtype) ? 16 : 8;
+  // Items, those of the other side, and what an element is made of.
+  plan.registers = 32 + plan.each * plan.item_bytes / 4 + plan.each;
   if (plan.slices == 0) {
     plan.team = static_cast<int>(std::max<std::int64_t>(1, items_of(order) / plan.each));
     const int beside = std::max(1, plan.threads / plan.team);
@@ -197,9 +199,7 @@ std::string cuda_order_illegal(const RowOrder& order, const Device& device, cons
       return "what is looked for leaves no room for a step";
     if (plan.slices > 1 && order.length / plan.slices < order.ranks()) return "slices are shorter than what they find";
   }
-  // Items, those of the other side, and what an element is made of.
-  const int registers = 32 + plan.each * plan.item_bytes / 4 + plan.each;
-  return printing::does_not_hold(device, 1, plan.threads, plan.shared, registers);
+  return printing::does_not_hold(device, 1, plan.threads, plan.shared, plan.registers);
 }
 
 std::vector<Genome> cuda_order_seeds(const RowOrder& order, const Device& device) {

@@ -20,6 +20,7 @@ struct CudaOrderPlan {
   int item_bytes = 8;
   std::int64_t blocks = 1;
   std::int64_t shared = 0;  ///< bytes
+  int registers = 0;        ///< of a thread, an estimate
 };
 CudaOrderPlan cuda_order_plan(const RowOrder& order, const Genome& genome);
 

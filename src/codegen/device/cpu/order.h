@@ -1,7 +1,7 @@
 #pragma once
 // Elements of rows by their rank on a processor, a row a thread at a time, behind vector_prelude(). A few ranks are
-// looked for by walking along the row with those found so far in order; a whole row is put in order by the digits of its
-// keys, least first, and a short one by merging.
+// looked for by walking along the row with those found so far in order; a whole row is put in order by the digits of
+// its keys, least first, and a short one by merging.
 //
 // Policy (all constexpr):
 //   i64 length, first, count    of a row; the ranks that are stored are [first, first + count)

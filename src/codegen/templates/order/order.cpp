@@ -1,6 +1,8 @@
 #include "codegen/order/order.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "codegen/cost.h"
@@ -24,7 +26,16 @@ class OrderOnCuda : public Schedule {
     out.threads = plan.threads;
     out.blocks = static_cast<double>(plan.blocks);
     out.shared_bytes = static_cast<double>(plan.shared);
-    out.registers = 32 + plan.each * plan.item_bytes / 4.0 + plan.each;
+    out.registers = plan.registers;
+    // Of a row that is held as a whole all is asked for at once; of a slice a step, half of what the buffer holds.
+    const double step = static_cast<double>(plan.threads) * plan.each / 2;
+    const double span = static_cast<double>(order_.length) / std::max(plan.slices, 1);
+    out.trips = plan.slices == 0 ? 1 : std::max(1.0, std::ceil(span / step));
+    double bytes = 0;
+    for (const Node& node : kernel_.nodes) {
+      if (node.op == Op::load) bytes += size_of(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
+    }
+    out.flight_bytes = bytes * (plan.slices == 0 ? 2 * step : step);
     return out;
   }
   Result<Emitted> emit(const Genome& genome) const override {
