@@ -21,6 +21,7 @@ enum class Anchor : std::uint8_t {
   attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
   recurrence,      ///< a recurrent network, by itself (see recurrence.h)
   scatter,         ///< a pointwise kernel that writes some places of tensors, which keep what they hold elsewhere
+  order,           ///< elements of rows by their rank (see order/order.h)
 };
 
 struct AnchorInfo {
@@ -42,6 +43,7 @@ inline constexpr std::array all{
     AnchorInfo{Anchor::attention, "attention", 6},
     AnchorInfo{Anchor::recurrence, "recurrence", 7},
     AnchorInfo{Anchor::scatter, "scatter", 8},
+    AnchorInfo{Anchor::order, "order", 9},
 };
 // clang-format on
 static_assert(in_order(all, &AnchorInfo::kind) && numbered(all, &AnchorInfo::key));

@@ -120,6 +120,7 @@ class Shares {
     for (const Reduction& reduction : kernel_.reductions) {
       use(reduction.arg);
       if (reduction.at >= 0) use(reduction.at);
+      if (reduction.rank >= 0) use(reduction.rank);
     }
     for (const Scan& scan : kernel_.scans) {
       use(scan.arg);

@@ -13,7 +13,7 @@
 /// a third has the states that two folds share.
 namespace planish::codegen {
 
-enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin };
+enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin, nth_smallest, nth_largest };
 
 /// What a fold of nothing is.
 enum class Identity : unsigned char { zero, one, lowest, highest };
@@ -83,6 +83,11 @@ inline constexpr std::array all{
              {},
              {{}, {}, "lower({0}, {1});", "lower({0}, {1});", "lower_at({0})"},
              {}, {}, {}},
+    // Of one rank in a row, which two states cannot be joined to: kernels of ranks have their own schedules.
+    FoldInfo{ReduceKind::nth_smallest, "nth_smallest", 8, Op::minimum, Identity::highest, false, false,
+             ReduceKind::nth_smallest, {}, {}, {}, {}, {}},
+    FoldInfo{ReduceKind::nth_largest, "nth_largest", 9, Op::maximum, Identity::lowest, false, false,
+             ReduceKind::nth_largest, {}, {}, {}, {}, {}},
 };
 // clang-format on
 static_assert(in_order(all, &FoldInfo::kind) && numbered(all, &FoldInfo::key));
@@ -96,6 +101,11 @@ constexpr const FoldInfo& info(ReduceKind kind) {
 /// True for the kinds that carry a position.
 constexpr bool finds_position(ReduceKind kind) {
   return info(kind).value != kind;
+}
+
+/// True for the kinds that give the element of one rank (Reduction::rank).
+constexpr bool ranks(ReduceKind kind) {
+  return kind == ReduceKind::nth_smallest || kind == ReduceKind::nth_largest;
 }
 
 enum class ScanKind : std::uint8_t { sum, product, max, min, log_sum_exp };

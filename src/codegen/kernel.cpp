@@ -51,13 +51,13 @@ std::string text(const Kernel& kernel) {
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) out += fmt::format("%{} = {}\n", n, node_text(kernel.nodes[n]));
   for (std::size_t r = 0; r < kernel.reductions.size(); ++r) {
     const Reduction& reduction = kernel.reductions[r];
-    out += fmt::format("r{} = {}{} %{}{} in {} phase {}\n", r,
+    out += fmt::format("r{} = {}{} %{}{} in {} phase {}{}\n", r,
                        reduction.across ? "across "
                        : reduction.part ? "of parts "
                                         : "",
                        info(reduction.kind).name, reduction.arg,
                        reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
-                       reduction.phase);
+                       reduction.phase, reduction.rank < 0 ? "" : fmt::format(" rank %{}", reduction.rank));
   }
   for (std::size_t s = 0; s < kernel.scans.size(); ++s) {
     const Scan& scan = kernel.scans[s];

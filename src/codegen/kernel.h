@@ -60,7 +60,8 @@ struct Reduction {
   /// Reductions that can be computed together in one sweep, knowing nothing of each other, share a phase (0, 1, …);
   /// a reduction whose argument needs the result of phase p has a phase > p.
   int phase = 0;
-  int at = -1;  ///< argmax/argmin: an i64 node, not negative; its argument then has dtype f32, f64, i32 or i64
+  int at = -1;  ///< argmax/argmin: an i64 node, not negative; its argument then has dtype f32, f64, i32 or i64.
+                ///< nth_smallest/nth_largest: any node; the result is its value where the element of that rank is
   /// cross anchor: folds over the last Kernel::across outer variables instead, for each setting of the others and of
   /// the inner ones. Phases of these are counted apart from those along rows.
   bool across = false;
@@ -68,6 +69,9 @@ struct Reduction {
   /// is the one in which its argument is known. attention anchor: likewise; and the others fold over the inner
   /// variables before those.
   bool part = false;
+  /// nth_smallest/nth_largest: an i64 node over the outer variables, the rank in the row, counted from 0. NaN is the
+  /// largest of all, and of equal elements the one that comes first in the row has the lower rank.
+  int rank = -1;
 };
 
 /// Folds Node `arg` along a row: over all inner variables before the point at hand in the order of the sweep, and the

@@ -132,6 +132,7 @@ class Writer {
     number(r.at);
     number(r.across);
     number(r.part);
+    if (ranks(r.kind)) number(r.rank);
   }
   void scan(const Scan& s) {
     number(info(s.kind).key);

@@ -11,6 +11,7 @@
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
 #include "codegen/contraction/contraction.h"
+#include "codegen/order/order.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
 #include "codegen/templates/template.h"
@@ -293,6 +294,7 @@ class SynthPlanner : public Planner {
     codegen::PartitionOptions options;
     options.limits.contractions = codegen::schedules_contractions(task->device);
     options.limits.grouped = true;
+    options.limits.longest_order = codegen::longest_order(task->device);
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
     codegen::FusionOptions fusion_options;
     fusion_options.limits = options.limits;

@@ -28,6 +28,7 @@
 #include "devices.h"
 #include "early_samples.h"
 #include "gather_samples.h"
+#include "order_samples.h"
 #include "recurrence_samples.h"
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
@@ -207,6 +208,13 @@ std::vector<Golden> golden_sources() {
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
   const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};
   out.add("decode_attention", "grouped", samples::attention_sample(one_token).kernel, h200());
+  const samples::OrderCase router{.rows = 64, .length = 128, .ranks = 8, .softmax = true},
+      sampling{.rows = 2, .length = 151936, .ranks = 50}, vocabulary{.rows = 8, .length = 4096, .ranks = 4096};
+  for (const auto& [name, order] : {std::pair{"router", router}, {"sampling", sampling}, {"sort", vocabulary}}) {
+    const auto kernel = samples::order_kernel(order);
+    out.add("order", name, *kernel, h200());
+    out.add("order", fmt::format("{}_cpu", name), *kernel, processor());
+  }
   out.add("recurrence", "lstm", samples::recurrence_sample(), h200());
   for (const auto& [name, shared] : shared_texts()) {
     if (!is_device_file(name)) out.all.push_back({name, shared});

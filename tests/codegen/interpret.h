@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "codegen/kernel.h"
@@ -344,6 +345,9 @@ class Interpreter {
         if (beyond || (std::isnan(x) && !std::isnan(into.f)) || (equal && at < into.i)) into = {x, at};
         break;
       }
+      case ReduceKind::nth_smallest:
+      case ReduceKind::nth_largest:
+        throw std::logic_error("ranks are not folded: order_samples.h has their definition");
     }
   }
   std::int64_t truth(int node) const {

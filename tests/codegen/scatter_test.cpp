@@ -229,6 +229,9 @@ TEST_CASE("what is read, or folded, or accumulated is not written in place") {
   const int twice = g.node("mul.Scalar", {V("self", cache), F("other", 2)}, {6, 4});
   const int moved =
       g.node("index_copy.default", {V("self", cache), I("dim", 0), V("index", at), V("source", twice)}, {6, 4});
+  // A value of which nobody finds a change is copied, and the copy is written.
+  CHECK(lowered(g, {moved}).has_value());
+  changed(g, moved);
   const auto why = lowered(g, {moved});
   REQUIRE_FALSE(why.has_value());
   CHECK(why.error().message == "places written in what is read");

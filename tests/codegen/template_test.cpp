@@ -17,6 +17,7 @@
 #include "cpp_samples.h"
 #include "devices.h"
 #include "early_samples.h"
+#include "order_samples.h"
 #include "recurrence_samples.h"
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
@@ -76,6 +77,7 @@ std::vector<samples::Sample> some_of_each() {
   out.push_back({"attention", {}, samples::attention_sample({.queries = 200, .keys = 100, .features = 32}).kernel});
   out.push_back({"recurrence", {}, samples::recurrence_sample()});
   out.push_back(samples::scatter_sample(6, 50, 40));
+  for (const auto& sample : samples::order_samples(false)) out.push_back(sample);
   return out;
 }
 

@@ -11,6 +11,8 @@
     planish-emit-dump --large --cross --genomes tests/gpu/row_and_column_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --small --early --sms 8 --random 6 > early.json && python tests/gpu/emit_check.py early.json
     planish-emit-dump --small --triton --random 4 > triton.json && python tests/gpu/emit_check.py triton.json
+    planish-emit-dump --small --orders --random 8 > orders.json && python tests/gpu/emit_check.py orders.json
+    planish-emit-dump --large --orders   > orders.json && python tests/gpu/emit_check.py orders.json --time
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
 
 Outputs are poisoned, lie between canaries, are compared with fp64 (no worse than twice torch's own fp32), and two runs must agree bit for bit.

@@ -132,6 +132,12 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
     x = [t.to(dtype) if t.dtype.is_floating_point else t for t in inputs]
     p = kernel["parameters"]
     match kernel["family"]:
+        case "order" | "softmax_order":
+            # Stable: of equal elements the former comes first, as kernels have it, whether PyTorch says so or not.
+            elements = torch.softmax(x[0], -1) if kernel["family"] == "softmax_order" else x[0]
+            by = x[0].to(DTYPES[kernel["inputs"][0]["dtype"]])  # a softmax in fp64 and one in fp32 differ in their ties
+            places = by.sort(dim=-1, descending=p["descending"] == 1, stable=True)[1][..., : p["ranks"]]
+            return [elements.gather(-1, places), places]
         case "relu":
             return [torch.relu(x[0])]
         case "bias_gelu":

@@ -295,7 +295,23 @@ def stored_fold(m: Maker) -> Draft:
     return Draft(f"(lambda y: (y, {folded()}))({y})", [x, other], outs=2, simpler=(f"(lambda y: (y, y.sum()))({y})",))
 
 
+def ranked(m: Maker) -> Draft:
+    """Elements by their rank, and of exact rows without equals also where they are."""
+    if m.chance(0.3):
+        x = m.pick("i", rank=1, exact=True, accept=lambda t: t.numel() > 0)
+        return Draft(f"torch.sort({{0}}, dim={m.dim(x)}, stable=True, descending={m.chance(0.5)}).indices", [x], keeps=True)
+    x = m.pick("fi", rank=1, accept=lambda t: t.numel() > 0)
+    dim = m.dim(x)
+    size = x.tensor.shape[dim]
+    rank = m.rng.randint(1, size)
+    call = m.choice([
+        f"torch.sort({{0}}, {dim}, descending={m.chance(0.5)})", f"torch.topk({{0}}, {rank}, {dim}, largest={m.chance(0.7)})",
+        f"torch.kthvalue({{0}}, {rank}, {dim}{_kept(m)})",
+    ])  # fmt: skip
+    return Draft(f"{call}.values", [x], keeps=True)
+
+
 CATALOGUE = [
     (7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (2, folded_norm), (1, loss), (3, running),
-    (1, library), (3, both_ways), (3, stored_fold), (2, parted_rows),
+    (1, library), (3, both_ways), (3, stored_fold), (2, parted_rows), (2, ranked),
 ]  # fmt: skip

@@ -29,7 +29,7 @@ _INDEXED = {
     "cummin": (1, True),
 }
 _RESHAPING = {"view", "reshape", "squeeze", "unsqueeze", "clone", "alias", "_to_copy", "_unsafe_view", "detach"}
-# torch says which of equal values these name: the first.
+# torch says which of equal values these name: the first; and a stable sort keeps the order of equals.
 _FIRST = {"argmax", "argmin", "max", "min"}
 _DRAWS = 8
 _ROOM = 3.0  # times the noise of two values that may change places
@@ -86,7 +86,7 @@ def forgive(
     total = apart.nan_to_num(0.0, 0.0, 0.0).sum()
     near &= total <= _SUM_ROOM * torch.maximum(theirs_apart, room.sum() / 2) + _ROOM * room.mean()
     same = (a == b) | (torch.isnan(a) & torch.isnan(b))
-    if op_name(node) in _FIRST:
+    if op_name(node) in _FIRST or bound.get("stable"):
         same &= (room > 0) | (at == right)
     # Where what eager chose by has overflowed, and the reference has not, its choice is none.
     lost = (values.isfinite() & ~finite).any(dim, keepdim=True)

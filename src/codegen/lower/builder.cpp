@@ -182,21 +182,28 @@ int Builder::select(int condition, int then_node, int else_node) {
 }
 
 int Builder::reduce(ReduceKind kind, int arg, DType accumulate, int at, Reach reach) {
-  const bool across = reach == Reach::across, part = reach == Reach::part;
+  return reduced({kind, arg, accumulate, 0, at, reach == Reach::across, reach == Reach::part});
+}
+
+int Builder::nth(ReduceKind kind, int arg, int rank, int at) {
+  return reduced({kind, arg, compute_dtype(dtype(at < 0 ? arg : at)), 0, at, false, false, rank});
+}
+
+int Builder::reduced(const Reduction& reduction) {
   int id = -1;
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
     const Reduction& r = reductions_[i];
-    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate && r.at == at && r.across == across &&
-        r.part == part)
+    if (r.kind == reduction.kind && r.arg == reduction.arg && r.accumulate == reduction.accumulate &&
+        r.at == reduction.at && r.across == reduction.across && r.part == reduction.part && r.rank == reduction.rank)
       id = static_cast<int>(i);
   }
   if (id < 0) {
     id = static_cast<int>(reductions_.size());
-    reductions_.push_back({kind, arg, accumulate, 0, at, across, part});
+    reductions_.push_back(reduction);
   }
   Node node;
   node.op = Op::reduced;
-  node.dtype = accumulate;
+  node.dtype = reduction.accumulate;
   node.reduction = id;
   return put(std::move(node));
 }

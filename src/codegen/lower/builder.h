@@ -46,6 +46,8 @@ class Builder {
   int test(Op op, int a, int b);
   int select(int condition, int then_node, int else_node);
   int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1, Reach reach = Reach::row);
+  /// Of a kind that ranks(): the element of that rank, or where `at` is a node, its value there.
+  int nth(ReduceKind kind, int arg, int rank, int at = -1);
   /// A running value of `scan`, or with `position` its position. A scan that differs only in not looking for positions
   /// is the same one.
   int scan(Scan scan, bool exclusive, bool position);
@@ -65,6 +67,7 @@ class Builder {
 
  private:
   int put(Node node);
+  int reduced(const Reduction& reduction);
   std::vector<Node> nodes_;
   std::vector<Reduction> reductions_;
   std::vector<Scan> scans_;

@@ -120,11 +120,9 @@ Result<int> advanced(const Site& s) {
 }  // namespace
 
 const HandlerTable& gather_handlers() {
-  static const HandlerTable table{{"embedding", embedding},
-                                  {"index_select", index_select},
-                                  {"gather", gather},
-                                  {"index", advanced},
-                                  {"_unsafe_index", advanced}};
+  static const HandlerTable table{
+      {"embedding", embedding},    {"index_select", index_select}, {"gather", gather},      {"index", advanced},
+      {"_unsafe_index", advanced}, {"searchsorted", searchsorted}, {"bucketize", bucketize}};
   return table;
 }
 

@@ -14,6 +14,10 @@ namespace planish::codegen {
 /// this extent. `wraps`: negative ones count from the end.
 Result<ir::IndexExpr> indexed_place(Lowering& low, int index, const Coords& at, std::int64_t extent, bool wraps);
 
+/// Where numbers would stand in a sequence that is in order (search.cpp).
+Result<int> searchsorted(const Site& s);
+Result<int> bucketize(const Site& s);
+
 /// The tensors of x[i, :, j], which are broadcast together. Their dims stand in the result where the first of them was,
 /// or in front where something else lies between them.
 struct IndexList {

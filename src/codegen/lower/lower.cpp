@@ -20,6 +20,7 @@
 #include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
 #include "codegen/lower/writes.h"
+#include "codegen/order/order.h"
 #include "codegen/row_and_column.h"
 #include "codegen/skinny/skinny.h"
 
@@ -170,6 +171,7 @@ class Renumber {
         Reduction reduction = kernel_.reductions[static_cast<std::size_t>(node.reduction)];
         reduction.arg = visit(reduction.arg);
         if (reduction.at >= 0) reduction.at = visit(reduction.at);
+        if (reduction.rank >= 0) reduction.rank = visit(reduction.rank);
         fold = static_cast<int>(new_reductions_.size());
         new_reductions_.push_back(reduction);
       }
@@ -626,8 +628,9 @@ class Attempt {
     take_nodes();
     PLANISH_CHECK(check_space());
     PLANISH_CHECK(check_scans(kernel_));
+    if (has_ranks(kernel_) && form_ != Form::plain) return unsupported("elements by their rank beside other folds");
     if (writes_places(kernel_)) {
-      PLANISH_CHECK(become_scatter(kernel_));
+      PLANISH_CHECK(become_scatter(kernel_, low_.graph()));
       return std::move(kernel_);
     }
     switch (form_) {
@@ -768,6 +771,7 @@ class Attempt {
     kernel_.scans = std::move(low_.builder().scans());
     Renumber(kernel_).run();
     kernel_.anchor = !kernel_.scans.empty()        ? Anchor::scan
+                     : has_ranks(kernel_)          ? Anchor::order
                      : !kernel_.reductions.empty() ? Anchor::row
                                                    : Anchor::pointwise;
     kernel_.reversed = kernel_.anchor == Anchor::scan && low_.reversed();
@@ -810,6 +814,7 @@ class Attempt {
       if (product(output.shape) != (output.per_row ? rows : rows * kernel_.inner_extent()))
         return unsupported("an output that would be written several times");
     }
+    if (has_ranks(kernel_)) return check_order(kernel_, limits_.longest_order);
     if (low_.has_contracted()) PLANISH_CHECK(become_contraction(kernel_));
     return {};
   }
@@ -843,7 +848,8 @@ OpClass classify(std::string_view op) {
   if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name) ||
       window_handlers().contains(name))
     return OpClass::pointwise;
-  if (row_handlers().contains(name) || norm_handlers().contains(name)) return OpClass::row;
+  if (row_handlers().contains(name) || norm_handlers().contains(name) || order_handlers().contains(name))
+    return OpClass::row;
   if (scan_handlers().contains(name)) return OpClass::scan;
   return OpClass::other;
 }

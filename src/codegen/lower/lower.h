@@ -34,8 +34,10 @@ struct LowerLimits {
   bool unneeded_rows = true;
   bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/segments.h)
   bool contractions =
-      false;             ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
-  bool grouped = false;  ///< products of rows in groups may be lowered (see codegen/grouped/grouped.h)
+      false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
+  std::int64_t longest_order = 0;  ///< rows whose elements may be put in order; more than a few ranks of longer ones
+                                   ///< are PyTorch's (see codegen/order/order.h)
+  bool grouped = false;            ///< products of rows in groups may be lowered (see codegen/grouped/grouped.h)
 };
 
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make

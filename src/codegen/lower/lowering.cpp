@@ -195,7 +195,7 @@ Result<int> Lowering::value(int id, Coords coords) {
     Handler handler = nullptr;
     for (const HandlerTable* table :
          {&view_handlers(), &creation_handlers(), &movement_handlers(), &gather_handlers(), &pointwise_handlers(),
-          &row_handlers(), &norm_handlers(), &scan_handlers(), &window_handlers()}) {
+          &row_handlers(), &norm_handlers(), &scan_handlers(), &order_handlers(), &window_handlers()}) {
       if (const auto it = table->find(name); it != table->end()) handler = it->second;
     }
     if (const auto it = contraction_handlers().find(name); contracting_ && it != contraction_handlers().end())
@@ -302,7 +302,7 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   if (extent != length) return unsupported("two reductions with rows of different length");
   const std::int64_t rows = product(std::span(space_.extents).first(variables_)) / extent;
   // What a factor of a product is made of, a norm's sum, is the same for all results that the factor is multiplied for.
-  if (has_contracted() && rows % product(kept_extents) == 0) return unravel(linear, reduced_extents);
+  if ((has_contracted() || ranked_) && rows % product(kept_extents) == 0) return unravel(linear, reduced_extents);
   // Windows may leave out what is behind the last of them.
   if (windows_ ? rows > product(kept_extents) : rows != product(kept_extents))
     return unsupported("a reduction repeated for several rows");

@@ -156,6 +156,10 @@ class Lowering {
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
   bool contracting() const { return contracting_; }
+  /// Said by what lowers elements of rows by their rank: what such a row is made of, a softmax's sum, is the same for
+  /// all ranks.
+  void ranked() { ranked_ = true; }
+
   /// Said by what lowers one.
   void contracted() { contracted_ = true; }
   bool has_contracted() const { return contracted_; }
@@ -215,8 +219,8 @@ class Lowering {
   std::optional<std::vector<int>> across_;
   std::optional<std::vector<int>> parts_;
   std::optional<std::vector<int>> windows_;
-  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false,
-       pooling_ = false, spreading_ = false, grouping_ = false;
+  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, ranked_ = false,
+       attending_ = false, pooling_ = false, spreading_ = false, grouping_ = false;
   std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;
@@ -266,6 +270,7 @@ const HandlerTable& pointwise_handlers();
 const HandlerTable& row_handlers();
 const HandlerTable& norm_handlers();
 const HandlerTable& scan_handlers();
+const HandlerTable& order_handlers();
 const HandlerTable& window_handlers();
 /// Only after Lowering::contract().
 const HandlerTable& contraction_handlers();
@@ -277,6 +282,8 @@ const HandlerTable& attention_handlers();
 std::string_view base_name(std::string_view op);
 
 std::unexpected<Error> unsupported(std::string message);
+/// True for the types that compare as PyTorch sorts them.
+bool is_number_in_order(DType dtype);
 /// An input of a kernel for a value of the graph.
 Input input_of(const ir::Value& value, int id);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "codegen/lower/row_fold.h"
 
@@ -73,6 +74,46 @@ Result<int> count_nonzero(const Site& s) {
   PLANISH_CHECK(rows.at(s.coords));
   PLANISH_TRY(const int x, s.low.value_as(id, rows.full(), DType::boolean));
   return s.b.cast(rows.fold(ReduceKind::sum, s.b.cast(x, DType::i64)), s.out_dtype);
+}
+
+/// The bin of an element, of equal ones from `least` to `most`, as PyTorch computes it: the last one has its right end.
+Result<int> bin_of(Builder& b, int x, double least, double most, std::int64_t bins) {
+  int place = -1;
+  if (is_floating(b.dtype(x))) {
+    place = b.cast(b.div(b.mul(b.sub(x, least), static_cast<double>(bins)), most - least), DType::i64);
+  } else {
+    const auto from = static_cast<std::int64_t>(least), width = static_cast<std::int64_t>(most) - from;
+    // PyTorch multiplies in 32 bits where the elements have no more.
+    if (static_cast<double>(from) != least || static_cast<double>(from + width) != most ||
+        (most - least) * static_cast<double>(bins) > std::numeric_limits<std::int32_t>::max())
+      return unsupported("bins of whole numbers with other ends");
+    const auto number = [&](std::int64_t n) { return b.integer(DType::i64, n); };
+    place = b.op(Op::floor_div, b.op(Op::mul, b.sub(x, number(from)), number(bins)), number(width));
+  }
+  return b.op(Op::minimum, place, b.integer(DType::i64, bins - 1));
+}
+
+/// How many elements each bin has: a fold of all of them for each. A mixture counts the rows of its experts so.
+Result<int> histc(const Site& s) {
+  const int id = s.args.value("self");
+  const ir::Value& value = s.low.info(id);
+  const double least = s.args.number("min").value_or(0), most = s.args.number("max").value_or(0);
+  const std::int64_t bins = s.args.integer("bins").value_or(100), length = product(value.shape);
+  constexpr std::int64_t most_compared = std::int64_t{1} << 26;
+  if (!(least < most)) return unsupported("bins between the least and the largest element");
+  if (size_of(value.dtype) == 2 || value.dtype == DType::boolean) return unsupported("bins of such numbers");
+  if (length < 2 || bins * length > most_compared) return unsupported("bins of as many elements");
+  const Coords kept{bins == 1 ? ir::IndexExpr() : s.coords[0]};
+  PLANISH_TRY(Coords row, s.low.row(kept, std::span(&bins, 1), value.shape));
+  const DType computed = is_floating(value.dtype) ? value.dtype : DType::i64;
+  PLANISH_TRY(const int x, s.low.value_as(id, std::move(row), computed));
+  PLANISH_TRY(const int bin, bin_of(s.b, x, least, most, bins));
+  const auto end = [&](double at) {
+    return is_floating(computed) ? s.b.like(x, at) : s.b.integer(computed, static_cast<std::int64_t>(at));
+  };
+  const int inside = s.b.op(Op::logical_and, s.b.test(Op::ge, x, end(least)), s.b.test(Op::le, x, end(most)));
+  const int counts = s.b.op(Op::logical_and, inside, s.b.test(Op::eq, bin, s.low.index(kept[0])));
+  return s.b.cast(s.b.reduce(ReduceKind::sum, s.b.cast(counts, DType::i64), DType::i64), s.out_dtype);
 }
 
 Result<int> nansum(const Site& s) {
@@ -309,6 +350,7 @@ const HandlerTable& row_handlers() {
                                   {"argmin", position<ReduceKind::argmin>},
                                   {"aminmax", aminmax},
                                   {"count_nonzero", count_nonzero},
+                                  {"histc", histc},
                                   {"var", variance},
                                   {"std", variance},
                                   {"var_mean", variance},

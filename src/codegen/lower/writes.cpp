@@ -178,14 +178,16 @@ bool writes_places(const Kernel& kernel) {
   return std::ranges::any_of(kernel.outputs, [](const Output& output) { return output.base >= 0; });
 }
 
-Status become_scatter(Kernel& kernel) {
+Status become_scatter(Kernel& kernel, const ir::Graph& graph) {
   if (kernel.anchor != Anchor::pointwise) return unsupported("places written beside folds");
   const auto reads = [&](int value) {
     return std::ranges::find(kernel.inputs, value, &Input::value) != kernel.inputs.end();
   };
+  const std::vector<int> producers = graph.producers();
   merge_variables(kernel);
   for (const Output& output : kernel.outputs) {
-    if (output.base >= 0 && (reads(output.base) || reads(output.value)))
+    const bool in_place = output.base >= 0 && changes_a_state(graph, producers, output.value);
+    if (output.base >= 0 && ((in_place && reads(output.base)) || reads(output.value)))
       return unsupported("places written in what is read");
     if (output.base < 0 && product(output.shape) != product(kernel.space.extents))
       return unsupported("an output that would be written several times");

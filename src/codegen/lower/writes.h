@@ -31,7 +31,8 @@ Result<Output> lower_write(Lowering& low, const Write& write, int value, const C
 bool writes_places(const Kernel& kernel);
 
 /// A pointwise kernel some of whose outputs are written so gets its anchor, and its variables their order. Error kind
-/// `unsupported` where it reads what it overwrites, or folds.
-Status become_scatter(Kernel& kernel);
+/// `unsupported` where it reads what it overwrites, or folds. A value that the caller does not find changed is copied,
+/// and its copy overwritten: that one may be read.
+Status become_scatter(Kernel& kernel, const ir::Graph& graph);
 
 }  // namespace planish::codegen

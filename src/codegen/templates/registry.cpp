@@ -8,7 +8,7 @@ namespace planish::codegen {
 // One word a template, the more particular first: each is defined in its folder.
 // clang-format off
 #define PLANISH_TEMPLATES(X) X(scan) X(recurrence) X(attention) X(grouped) X(skinny) X(contraction) X(row_and_column) \
-  X(segmented_row) X(column) X(row) X(scatter) X(window) X(pointwise)
+  X(segmented_row) X(column) X(row) X(scatter) X(order) X(window) X(pointwise)
 
 #define PLANISH_DECLARE(name) const Template& name##_template();
 PLANISH_TEMPLATES(PLANISH_DECLARE)

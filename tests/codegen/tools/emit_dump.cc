@@ -1,4 +1,5 @@
-// planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross|--early|--parts] [--triton] [--teams]
+// planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross|--early|--parts|--orders] [--triton]
+// [--teams]
 // [--most N]
 // [--random N]
 // [--seed S]
@@ -7,7 +8,7 @@
 // genes of GENES changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples
 // of column_samples.h,
 // --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of row_and_column_samples.h,
-// --early those of early_samples.h, --parts those of segment_samples.h.
+// --early those of early_samples.h, --parts those of segment_samples.h, --orders those of order_samples.h.
 // tests/gpu/emit_check.py compiles, runs and
 // compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
@@ -33,6 +34,7 @@
 #include "cooperative_genomes.h"
 #include "early_samples.h"
 #include "gather_samples.h"
+#include "order_samples.h"
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -113,7 +115,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 
 int main(int argc, char** argv) {
   bool large = false, columns = false, scans = false, windows = false, cross = false, early = false, parts = false,
-       teams = false, show_genes = false;
+       orders = false, teams = false, show_genes = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -140,6 +142,8 @@ int main(int argc, char** argv) {
       early = true;
     else if (arg == "--parts")
       parts = true;
+    else if (arg == "--orders")
+      orders = true;
     else if (arg == "--teams")
       teams = true;
     else if (arg == "--triton")
@@ -171,7 +175,7 @@ int main(int argc, char** argv) {
     else {
       std::fprintf(stderr,
                    "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] "
-                   "[--columns|--scans|--windows|--cross|--early|--parts] "
+                   "[--columns|--scans|--windows|--cross|--early|--parts|--orders] "
                    "[--triton] [--teams] [--most N] "
                    "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE] [--cpu ARCH] "
                    "[--genes]\n",
@@ -192,6 +196,7 @@ int main(int argc, char** argv) {
   if (windows) all = large ? samples::large_window_samples() : samples::window_samples();
   if (cross) all = large ? samples::large_cross_samples() : samples::cross_samples();
   if (early) all = large ? samples::large_early_samples() : samples::early_samples();
+  if (orders) all = samples::order_samples(large);
   if (parts) all = large ? samples::large_parts_samples() : samples::parts_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};

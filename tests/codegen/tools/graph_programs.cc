@@ -26,6 +26,7 @@
 #include "codegen/compose/staged.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/genome.h"
+#include "codegen/order/order.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
 #include "ir/graph.h"
@@ -70,6 +71,7 @@ Result<Request> read(const std::string& line) {
   request.rewrite = text.value("rewrite", false);
   request.own = text.value("own", false);
   request.best = text.value("best", false);
+  request.options.limits.longest_order = longest_order(request.device);
   request.options.limits.contractions = request.own && schedules_contractions(request.device);
   request.options.limits.grouped = request.own;
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
