@@ -24,6 +24,7 @@ from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
 from planish.capture.flexible_attention import inline_flexible_attention
+from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
@@ -179,7 +180,7 @@ def _captured(
 ) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
     inlined = inline_flexible_attention(exported)
-    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path):
+    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path), gradients_refused(exported, path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
