@@ -19,7 +19,6 @@ from planish import session
 from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
 from planish.capture.numbers import leaves_of
-from planish.capture.opaque import KINDS
 from planish.counts import Status, status
 from planish.errors import PlanishError
 from planish.functions import Function, is_function
@@ -125,6 +124,8 @@ def optimize(
         try:
             return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress, specialize)
         except PlanishError as error:
+            from planish.capture.opaque import KINDS  # with what captures, which a search leaves to other processes
+
             if not pieces or error.kind not in KINDS:
                 raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
             refusal = error

@@ -30,11 +30,11 @@ from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.numbers import Numbers, document
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import first_line, no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.capture.task import answer_of, taken_apart
-from planish.errors import task_error
+from planish.errors import first_line, task_error
 from planish.ship import holders
 from planish.wire import report_stage
 
