@@ -207,7 +207,7 @@ def test_verbose_shows_the_traceback_of_our_own_faults(home: Home) -> None:
     task = home.task(source, "odd.py")
     quiet = home.run("optimize", task, "--target", "cpu")
     assert quiet.returncode == 2 and "Traceback" not in quiet.stderr and "odd.py" in quiet.stderr
-    loud = home.run("optimize", task, "--target", "cpu", "--verbose")
+    loud = home.run("optimize", task, "--target", "cpu", "-v")
     assert "Traceback" in loud.stderr and "LookupError" in loud.stderr
 
 
