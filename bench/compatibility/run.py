@@ -33,6 +33,7 @@ sys.path.append(str(HERE / "models"))
 import torch  # noqa: E402
 from blocks import BLOCKS  # noqa: E402
 from layers import LAYERS, Case, untried  # noqa: E402
+from machine import Others, described, in_words  # noqa: E402
 from page import kept as table_of_models  # noqa: E402
 from planish.capture.live import write_live  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
@@ -276,6 +277,7 @@ def main() -> int:
     cases = {n: c for n, c in list(known.items())[first:] if options.only.lower() in n.lower()}
     forms = FORMS if options.form == "both" else (options.form,)
     results: list[Found] = []
+    others = Others()
     optimized: dict[tuple[str, str], str] = {}
     runs = [(name, form) for name in cases for form in forms]
     try:
@@ -290,7 +292,7 @@ def main() -> int:
     counts = Counter(f.outcome for f in results)
     print(dict(counts))
     if options.out:
-        device = torch.cuda.get_device_name() if options.target == "cuda" else "a CPU"
+        device = torch.cuda.get_device_name() if options.target == "cuda" else in_words([{"machine": described(), "others_cores": others.cores()}])
         options.out.write_text(document(results, optimized, device, options.target, table_of_models(options.out)) + kept(options.out))
     return 1 if counts["broken"] else 0
 

@@ -19,14 +19,13 @@ from planish import session
 from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
 from planish.capture.numbers import leaves_of
-from planish.capture.opaque import KINDS
 from planish.counts import Status, status
 from planish.errors import PlanishError
 from planish.functions import Function, is_function
 from planish.optimized import Optimized, gained, is_proved, named
 from planish.pieces.search import Search, seconds
 from planish.ship.live import FALLBACKS, detach, load
-from planish.ship.reach import reach, weight_hooks
+from planish.ship.reach import REMEDY, reach, weight_hooks
 
 __all__ = ["Optimized", "Settings", "Status", "detach", "load", "optimize", "status"]
 
@@ -125,6 +124,8 @@ def optimize(
         try:
             return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress, specialize)
         except PlanishError as error:
+            from planish.capture.opaque import KINDS  # with what captures, which a search leaves to other processes
+
             if not pieces or error.kind not in KINDS:
                 raise error.with_traceback(None) from None  # our own frames say nothing that its message does not
             refusal = error
@@ -168,7 +169,7 @@ def _search(
     if os.environ.get(session.INSIDE):
         return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
     if unknown := reach(module).problem:  # before a search whose program could never run
-        raise PlanishError("not_exportable", f"{called}: {unknown}", "a program only runs where all that forward reads is known to be as it was")
+        raise PlanishError("not_exportable", f"{called}: {unknown}", REMEDY)
     if hooked := _hooked(module):
         hint = "remove its hooks (handle.remove()), or make the module anew and optimise it before it has any"
         raise PlanishError("not_exportable", f"{called}: {hooked} and hooks of parts of a module stop its programs", hint)

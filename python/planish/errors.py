@@ -24,6 +24,12 @@ def task_error(kind: str, about: object, what: str, hint: str = "") -> PlanishEr
     return PlanishError(kind, f"{about}: {what}", hint, str(about))
 
 
+def first_line(error: BaseException) -> str:
+    """Its type and what it says first."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 #: What torch quotes of the CUDA runtime where the device itself failed or went away: no program can do that.
 _FAILED_DEVICE = (
     "uncorrectable ECC error",

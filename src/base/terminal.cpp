@@ -80,7 +80,9 @@ std::string cut(std::string text, std::size_t width) {
 
 bool coloured() {
   if (!environment("NO_COLOR").empty()) return false;
-  if (const auto force = environment("CLICOLOR_FORCE"); !force.empty() && force != "0") return true;
+  for (const char* name : {"CLICOLOR_FORCE", "FORCE_COLOR"}) {
+    if (const auto force = environment(name); !force.empty() && force != "0") return true;
+  }
   return environment("CLICOLOR") != "0" && terminal();
 }
 

@@ -11,7 +11,7 @@ namespace planish {
 
 enum class Style : std::uint8_t { plain, heading, error, hint, dim };
 /// True where stderr gets colours: on a terminal that is not dumb, unless NO_COLOR or CLICOLOR=0 forbids it;
-/// CLICOLOR_FORCE asks for them anywhere.
+/// CLICOLOR_FORCE and FORCE_COLOR ask for them anywhere.
 bool coloured();
 /// The text in this style, as stderr may show it. A line must not end within.
 std::string styled(Style style, std::string_view text);

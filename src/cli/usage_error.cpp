@@ -56,9 +56,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
                 fmt::format("{}{} --help lists its options", did_you_mean(name, options), path));
     }
   }
-  if (at == &app) {
-    return of("no verb was named",
-              fmt::format("{} --help lists what there is: {}", path, fmt::join(verbs_of(app), ", ")));
+  if (const auto verbs = verbs_of(*at); !verbs.empty()) {
+    return of(at == &app ? "no verb was named" : path + " needs to be told what to do",
+              fmt::format("{} --help lists what there is: {}", path, fmt::join(verbs, ", ")));
   }
   return of(error.what(), fmt::format("{} --help says what it takes", path));
 }

@@ -104,6 +104,8 @@ class TaskEvaluator {
   };
 
   Status start_oracle();
+  /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead).
+  void start_what_proves();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
   /// A candidate that is Python: verified as a guest, by the task's own oracle, and timed.

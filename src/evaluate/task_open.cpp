@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,6 +14,9 @@
 
 namespace planish {
 namespace {
+
+/// Those of a task that will be proved and claimed: two oracles, two runners and the baselines'.
+constexpr unsigned python_processes = 5;
 
 /// What the task did to the oracle, as the task's fault: the file is named, and what it was doing.
 std::unexpected<Error> blame_task(Error error, const std::string& task, const std::string& stage,
@@ -78,17 +82,27 @@ std::uint64_t TaskEvaluator::fresh_seed() {
   return seeds_() >> 1U;
 }
 
+void TaskEvaluator::start_what_proves() {
+  if (!request_.ahead) return;
+  device_->runners.warm_up_torch(2);  // the check's, and the proof's
+  device_->spares.prepare(compiles(request_.baselines));
+}
+
 Status TaskEvaluator::start_oracle() {
   // It becomes the task's once it holds the task: what waits for the device in between may give up.
   PLANISH_TRY(auto oracle, device_->spares.oracle());
-  // Beside the capture, which times nothing, others that will be wanted import torch.
-  device_->runners.warm_up_torch(request_.ahead ? 2 : 1);  // the check's, and the proof's
-  if (request_.ahead) device_->spares.prepare(compiles(request_.baselines));
+  // Beside the capture, which times nothing, others that will be wanted import torch. Where cores are few they would
+  // only take them from the oracle, and for nothing where the task cannot be captured: there the proof's follow behind
+  // it.
+  device_->runners.warm_up_torch(1);
+  const bool at_once = std::thread::hardware_concurrency() >= python_processes;
+  if (at_once) start_what_proves();
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
   auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
+  if (!at_once) start_what_proves();
   worker::TaskReply& task = *opened;
   files_ = FileStamps(task.files, since);
   variants_ = task.variants;

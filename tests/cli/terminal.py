@@ -19,7 +19,7 @@ class OnTerminal:
     def __init__(self, home: Home, *arguments: str, env: dict[str, str] | None = None) -> None:
         self.bytes = b""
         self._ours, theirs = pty.openpty()
-        settings = {k: v for k, v in home.environment().items() if k not in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE")}
+        settings = {k: v for k, v in home.environment().items() if k not in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR")}
         settings |= {"TERM": "xterm"} | (env or {})
         self.process = subprocess.Popen(
             [str(BINARY), *arguments],

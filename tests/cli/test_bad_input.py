@@ -66,7 +66,7 @@ CASES: dict[str, Case] = {
     "get_inputs_raises": Case(model("return x", "1 / 0"), "inputs_failed", ("get_inputs() raised", "ZeroDivisionError")),
     "constructor": Case(model("return x", init=", width"), "init_failed", ("width",)),
     "forward_raises": Case(model("raise ValueError('broken in here')"), "forward_failed", ("forward raised", "broken in here")),
-    "forward_hangs": Case(model("while True:\n    time.sleep(1)"), "task_hangs", ("forward",), timeout=25, alone=True),
+    "forward_hangs": Case(model("while True:\n    time.sleep(1)"), "task_hangs", ("forward",), timeout=12, alone=True),
     "no_tensors": Case(model("return 'a text'"), "not_tensors", ("forward returns str",)),
     "data_dependent": Case(model("return x[x > 0]"), "data_dependent", ("sizes that depend on the values",)),
     "unused draw": Case(model("torch.rand(3)\nreturn x * 2"), "random_ops", ("nothing uses",)),
@@ -207,7 +207,7 @@ def test_verbose_shows_the_traceback_of_our_own_faults(home: Home) -> None:
     task = home.task(source, "odd.py")
     quiet = home.run("optimize", task, "--target", "cpu")
     assert quiet.returncode == 2 and "Traceback" not in quiet.stderr and "odd.py" in quiet.stderr
-    loud = home.run("optimize", task, "--target", "cpu", "--verbose")
+    loud = home.run("optimize", task, "--target", "cpu", "-v")
     assert "Traceback" in loud.stderr and "LookupError" in loud.stderr
 
 

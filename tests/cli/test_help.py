@@ -35,6 +35,25 @@ def test_every_verb_has_examples_that_name_options_it_has(tmp_path: Path, verb: 
         assert all(word in above for word in command if word.startswith("--")), line
 
 
+def test_help_and_version_as_other_tools_have_them(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for asked, plain in ((["help"], ["--help"]), (["help", "runs"], ["runs", "--help"]), (["version"], ["--version"]), (["-V"], ["--version"])):
+        done, wanted = home.run(*asked), home.run(*plain)
+        assert done.returncode == 0 and done.stdout == wanted.stdout and len(done.stdout) > 10, asked
+    bare = home.run()
+    assert bare.returncode == 2 and not bare.stdout and bare.stderr.startswith(home.run("--help").stdout)
+    assert lines(bare.stderr, "error: ") == ["error: no verb was named"]
+    misspelt = home.run("help", "optimise")
+    assert misspelt.returncode == 2 and "did you mean 'optimize'?" in misspelt.stderr
+
+
+@pytest.mark.parametrize(("verb", "actions"), [("cache", ["size", "clean"]), ("patterns", ["import", "search"])])
+def test_a_verb_with_actions_names_them(tmp_path: Path, verb: str, actions: list[str]) -> None:
+    done = Home(tmp_path).run(verb)
+    assert done.returncode == 2 and lines(done.stderr, "error: ") == [f"error: planish {verb} needs to be told what to do"]
+    assert all(action in lines(done.stderr, "hint: ")[0] for action in actions)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

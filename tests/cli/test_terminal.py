@@ -62,5 +62,7 @@ def test_colours_on_a_terminal(tmp_path: Path, env: dict[str, str], coloured: bo
 def test_colours_elsewhere_only_where_they_are_asked_for(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert "\x1b" not in home.run("frobnicate").stderr
-    assert "\x1b[1;31merror:" in home.run("frobnicate", env={"CLICOLOR_FORCE": "1"}).stderr
+    for name in ("CLICOLOR_FORCE", "FORCE_COLOR"):
+        assert "\x1b[1;31merror:" in home.run("frobnicate", env={name: "1"}).stderr
+        assert "\x1b" not in home.run("frobnicate", env={name: "0"}).stderr
     assert "\x1b" not in home.run("frobnicate", env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).stderr

@@ -3,11 +3,14 @@
 // what follows, or the end of a call that fails, has waited for its turn.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -55,7 +58,7 @@ class Watched {
     REQUIRE_MESSAGE(host.has_value(), host.error().message);
     device_ = std::move(*host);
     device_->turn.of("GPU-1", false);
-    REQUIRE(write_file(folder_.path() / "task.py", task_source));
+    write_task(task_source);
   }
 
   /// What happens next is noted anew. `fails`: "KIND METHOD N", as watched_python.py reads it.
@@ -63,13 +66,16 @@ class Watched {
     REQUIRE(write_file(log_, ""));
     REQUIRE(write_file(fails_, fails));
   }
-  std::unique_ptr<TaskEvaluator> task() {
+  std::unique_ptr<TaskEvaluator> task(bool ahead = false) {
     OpenRequest request;
+    request.ahead = ahead;
+    request.baselines = {"eager"};
     request.task = folder_.path() / "task.py";
     request.target = "cpu";
     request.seeds = 7;
     return std::make_unique<TaskEvaluator>(tools_, limits_, device_, request);
   }
+  void write_task(const std::string& source) { REQUIRE(write_file(folder_.path() / "task.py", source)); }
   /// A solution with this forward, of whose module `before` is the first line.
   VerifyRequest solution(const std::string& forward, const std::string& before = "") {
     const auto path = folder_.path() / "solution.py";
@@ -90,6 +96,12 @@ class Watched {
     }
     return out;
   }
+  /// Waits until so many processes of a kind have started, for a minute.
+  bool start(const std::string& kind, std::size_t count) const {
+    for (int tries = 0; tries < 600 && noted(kind + " started").size() < count; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return noted(kind + " started").size() == count;
+  }
   static bool nobody_is_there() { return lock_device("GPU-1", "probe.py", 0).has_value(); }
 
  private:
@@ -103,6 +115,26 @@ class Watched {
 
 const Lines away{"free", "let go"}, twice_away{"free", "let go", "free", "let go"},
     three_times_away{"free", "let go", "free", "let go", "free", "let go"};
+
+/// This thread, and what it starts, on one core; on those it had at the end of a scope.
+class OneCore {
+ public:
+  OneCore() {
+    REQUIRE(::sched_getaffinity(0, sizeof before_, &before_) == 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &before_)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  }
+  ~OneCore() { (void)::sched_setaffinity(0, sizeof before_, &before_); }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
 
 bool all_held(const Lines& lines) {
   return !lines.empty() && std::ranges::all_of(lines, [](const std::string& line) { return line == "held"; });
@@ -142,6 +174,28 @@ TEST_CASE("a task is opened, proved and timed, and everybody imports away from t
   CHECK(all_held(watched.noted("baseline open")));
   CHECK(all_held(watched.noted("baseline time")));
   CHECK(Watched::nobody_is_there());
+}
+
+TEST_CASE("on few cores what proves a task is started behind its capture, and not where that fails") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  const OneCore few;
+  Watched watched(*box);
+  watched.write_task("raise ValueError('no task')\n");
+  const auto broken = watched.task(true);
+  const auto refused = broken->open();
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().kind.name() == "import_failed");
+  CHECK(watched.start("oracle", 1));
+  CHECK(watched.noted("baseline started").empty());
+
+  watched.write_task(task_source);
+  watched.begin();
+  const auto task = watched.task(true);
+  REQUIRE(task->open());
+  CHECK(watched.start("oracle", 2));
+  CHECK(watched.start("runner", 1));  // the check's is there from before
+  CHECK(watched.start("baseline", 1));
 }
 
 TEST_CASE("a solution that takes long to construct does so away from the device, whether or not it ends well") {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the interpreter, between the evaluator and what REAL_PYTHON runs, and for the runner, which confines nothing here. The file WATCH_LOG gains
-a line for each answer, `KIND METHOD free` where anybody could have measured on the device at that moment (`held` where not): the lock WATCHED_LOCK was
-taken, is kept for a while after the answer, and the line `KIND METHOD let go` ends that. The file WATCH_FAILS may hold `KIND METHOD N`: then what comes
-after N such lines is an error."""
+a line for each process, `KIND started`, and for each answer, `KIND METHOD free` where anybody could have measured on the device at that moment (`held` where
+not): the lock WATCHED_LOCK was taken, is kept for a while after the answer, and the line `KIND METHOD let go` ends that. The file WATCH_FAILS may hold
+`KIND METHOD N`: then what comes after N such lines is an error."""
 
 import fcntl
 import json
@@ -54,6 +54,7 @@ def answered(message: dict) -> tuple[str, int | None]:
     return method, lock
 
 
+note("started", "")
 outer, inner, child = stand_between([os.environ["REAL_PYTHON"], *arguments])
 asked, said = b"", b""
 methods: dict[int, str] = {}

@@ -68,6 +68,34 @@ def seeds(x: torch.Tensor) -> torch.Tensor:
     return x + torch.randn_like(x)
 
 
+def derives(x: torch.Tensor) -> torch.Tensor:
+    square = lambda y: (y * y).sum()  # noqa: E731
+    return torch.func.grad(square)(x)
+
+
+def pulls_back(x: torch.Tensor) -> torch.Tensor:
+    _, back = torch.func.vjp(torch.sin, x)
+    return back(x)[0]
+
+
+class Recording(nn.Module):
+    """Turns gradients on for its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            return self.layer(x)
+
+
+def detaches(x: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad((x * x).sum(), x)[0]
+
+
 def attends(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -100,6 +128,10 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: x * 2j, (torch.complex(X, X),), Refused("not_exportable", "uses mul ", "x * 2j", "a real number")),
+    (derives, (X,), Refused("not_exportable", "records gradients ", "torch.func.grad(square)(x)", "write the derivative as operators")),
+    (pulls_back, (X,), Refused("not_exportable", "records gradients ", "back", "write the derivative as operators")),
+    (Recording(), (X,), Refused("not_exportable", "records gradients ", "self.layer(x)", "leave out torch.enable_grad()")),
+    (detaches, (X,), Refused("not_exportable", "its requires_grad_ ", "test_named_cases.py:", "leave that part out of forward")),
     (seeds, (X,), Refused("random_ops", "seeds torch's generator ", "torch.manual_seed(3)", "before the module is called")),
 ]
 

@@ -38,3 +38,11 @@ def test_what_cannot_be_loaded_is_missed_later(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(torch.export, "export", broken)
     preload.for_capture()
+
+
+@pytest.mark.parametrize("module", ["planish.api", "planish.runner.module", "planish.baseline.table"])
+def test_who_captures_nothing_does_not_import_what_captures(module: str) -> None:
+    """torch's tracer and compiler take half as long again as torch."""
+    script = f"import sys, torch, {module}; print(*sorted(n for n in ('torch._dynamo', 'sympy', 'planish.capture.export') if n in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, text=True, check=True)
+    assert not done.stdout.split() and not done.stderr

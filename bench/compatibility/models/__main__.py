@@ -26,7 +26,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE), str(ROOT / "python"), str(ROOT / "tests/python/ship")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python"), str(ROOT / "tests/python/ship")]
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # children are forked, which threads do not survive
@@ -34,6 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # children are forked, which thre
 import torch  # noqa: E402
 from entry import Entry, Subject  # noqa: E402
 from libraries import LIBRARIES, versions  # noqa: E402
+from machine import Others, described  # noqa: E402
 from page import latest, read_rows, write  # noqa: E402
 from row import row_of  # noqa: E402
 
@@ -97,7 +98,7 @@ def main() -> int:
     wanted = [e for e in wanted if not options.only or any(word.lower() in e.name.lower() for word in options.only)]
     if not wanted:
         parser.error("no model has such a name")
-    stamp = {"date": str(datetime.date.today()), "torch": found["torch"], "budget_s": 0 if options.capture else options.budget}
+    stamp = {"date": str(datetime.date.today()), "torch": found["torch"], "budget_s": 0 if options.capture else options.budget, "machine": described()}
     done = set() if options.again else {(row["library"], row["name"]) for row in latest(read_rows(options.rows)) if row["form"] != "skipped"}
     counts: Counter[str] = Counter()
     options.rows.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,8 @@ def main() -> int:
         if entry.library in missing:
             row = {"name": entry.name, "library": entry.library, "called": entry.called, "form": "skipped", "said": missing[entry.library]}
         else:
-            row = in_child(entry, 0 if options.capture else options.budget) | {"version": found[entry.library]}
+            others = Others()
+            row = in_child(entry, 0 if options.capture else options.budget) | {"version": found[entry.library], "others_cores": others.cores()}
         with options.rows.open("a") as file:
             file.write(json.dumps(row | stamp) + "\n")
         counts[row["form"]] += 1

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import machine
+
 #: Around what is made here; the layers of torch.nn stand below (bench/compatibility/run.py).
 BEGIN, END = "<!-- models: made by bench/compatibility/models from docs/results/compatibility -->", "<!-- end of models -->"
 _WORDS = {
@@ -58,7 +60,7 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
     tried = sum(row["called"] == "generate" and row["form"] != "skipped" for row in rows)
     counts = ", ".join(f"{forms[form]} {words}" for form, words in _WORDS.items() if forms[form])
     lines = [BEGIN, "", "## Models of libraries", ""]
-    where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}; a CPU."
+    where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}; {machine.in_words(rows)}."
     gained = sum(row["outcome"] == "improved" for row in timed)
     lines += [f"{where} {_ABOUT.format(source=source)}", "", _COLUMNS, ""]
     lines += [f"**{len(rows)} rows: {counts}.** {len(timed)} were searched, of which {gained} gained; without a search no pieces run, and nothing is timed."]

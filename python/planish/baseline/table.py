@@ -29,7 +29,6 @@ from planish.baseline.like_gate import beyond_gate
 from planish.baseline.routes import DRAWS, explained_by_routes, rounded_otherwise
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
-from planish.oracle.agreement import in_double as _throughout
 from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
@@ -560,9 +559,11 @@ class Table:
             torch.set_default_dtype(torch.float64)  # what forward creates
         try:
             if throughout:
+                from planish.oracle.agreement import in_double  # with what captures, for which nobody else here has a use
+
                 model = self._separate()
                 self._ready(index)
-                result = _throughout(model, args, kwargs)
+                result = in_double(model, args, kwargs)
             else:
                 result = self._separate().double()(*args, **kwargs)
             found = self._in_place.outcome(wide, result)

@@ -13,9 +13,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from planish.capture.refusals import first_line
 from planish.capture.source import line_of_error
-from planish.errors import PlanishError, task_error
+from planish.errors import PlanishError, first_line, task_error
 from planish.functions import FunctionModule
 
 

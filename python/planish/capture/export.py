@@ -24,16 +24,17 @@ from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
 from planish.capture.effects import describe_effects
 from planish.capture.flexible_attention import inline_flexible_attention
+from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.numbers import Numbers, document
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import first_line, no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.capture.task import answer_of, taken_apart
-from planish.errors import task_error
+from planish.errors import first_line, task_error
 from planish.ship import holders
 from planish.wire import report_stage
 
@@ -179,7 +180,7 @@ def _captured(
 ) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
     inlined = inline_flexible_attention(exported)
-    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path):
+    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path), gradients_refused(exported, path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None

@@ -29,8 +29,7 @@ def changes_refused(model: torch.nn.Module, path: Path) -> Iterator[None]:
         return
     before = reach.reach(model)
     if before.problem:
-        hint = "a program only runs where all that forward reads is known to be as it was"
-        raise task_error("not_exportable", path, before.problem, hint)
+        raise task_error("not_exportable", path, before.problem, reach.REMEDY)
     yield
     after = reach.reach(model)
     for name in [n for n, token in after.tokens.items() if before.tokens.get(n, "absent") != token]:

@@ -22,9 +22,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
-from planish.capture.refusals import first_line
 from planish.capture.task import Inputs, LoadedTask, check_forward, taken_apart, with_numbers
-from planish.errors import task_error
+from planish.errors import first_line, task_error
 from planish.ship import holders, reach
 from planish.ship.guards import configuration, name_types
 

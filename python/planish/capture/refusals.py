@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, P
 
 from planish.capture import arguments
 from planish.capture.source import line_of, line_of_error
-from planish.errors import PlanishError, task_error
+from planish.errors import PlanishError, first_line, task_error
 
 _BEFORE = "do it before the module is called, and pass its result as an input"
 _OWN_SHAPE = "give the result a fixed shape: torch.where(mask, x, 0) in place of x[mask], torch.nonzero_static(x, size=n) in place of torch.nonzero(x)"
@@ -125,9 +125,3 @@ def _of_export(error: Exception, path: Path) -> PlanishError:
 
 def _refused(error: Exception, where: str, path: Path, hint: str) -> PlanishError:
     return task_error("not_exportable", path, f"cannot be captured: torch.export refuses it{where}: {first_line(error)}", hint)
-
-
-def first_line(error: BaseException) -> str:
-    """Its type and what it says first."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

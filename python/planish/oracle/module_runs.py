@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask
 from planish.capture.opaque import Module, SizesVaryError
-from planish.capture.refusals import first_line
-from planish.errors import PlanishError, task_error
+from planish.errors import PlanishError, first_line, task_error
 from planish.oracle.promoted import UNINITIALIZED, Arithmetic, Reads, in_double, named, promote, stands_for, to_tf32
 from planish.time_limit import TimeIsOverError, time_limit
 

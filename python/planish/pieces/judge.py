@@ -15,9 +15,8 @@ from torch.utils import _pytree as pytree
 from planish import generators
 from planish.capture.live import redraw
 from planish.capture.opaque import Module, SizesVaryError, opaque
-from planish.capture.refusals import first_line
 from planish.capture.task import Inputs, answer_of
-from planish.errors import PlanishError, is_device_failure
+from planish.errors import PlanishError, first_line, is_device_failure
 from planish.oracle import memory
 from planish.oracle.expected import Expected
 from planish.oracle.gate import Accuracy

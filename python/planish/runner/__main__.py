@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from planish import preload, rt
-from planish.errors import PlanishError, is_device_failure
+from planish.errors import PlanishError, first_line, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner import own_tmp
 from planish.runner.handles import Bound, Handle, ProgramHandle
@@ -41,9 +41,9 @@ def named(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
         except ExecutorError as error:
             raise PlanishError(error.kind, str(error)) from error
         except (torch.OutOfMemoryError, MemoryError) as error:
-            raise PlanishError("out_of_memory", _first_line(error)) from error
+            raise PlanishError("out_of_memory", first_line(error)) from error
         except (RuntimeError, SystemExit) as error:
-            text = _first_line(error)
+            text = first_line(error)
             kind = "launch_failed"
             if is_device_failure(error):
                 kind = "device_lost"
@@ -54,17 +54,12 @@ def named(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
             raise PlanishError(kind, text + own_tmp.advice(error)) from error
         except OSError as error:
             if words := own_tmp.advice(error):
-                raise PlanishError("launch_failed", _first_line(error) + words) from error
+                raise PlanishError("launch_failed", first_line(error) + words) from error
             raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError, AssertionError) as error:
-            raise PlanishError("launch_failed", _first_line(error)) from error
+            raise PlanishError("launch_failed", first_line(error)) from error
 
     return inner
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 class Runner:
@@ -97,7 +92,7 @@ class Runner:
         try:
             handle = ProgramHandle(params["program"], params.get("binaries", []), params.get("blobs", ""), self.device)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise PlanishError("bad_program", f"the program document is malformed: {_first_line(error)}") from error
+            raise PlanishError("bad_program", f"the program document is malformed: {first_line(error)}") from error
         return {"handle": self._keep(handle), "kernels": kernel_info(handle, len(params["program"]["kernels"]))}
 
     @named

@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from planish import generators
-from planish.capture import LoadedTask, capture, draws, load_task
+from planish.capture import LoadedTask, draws, load_task
 from planish.capture.beside import offer
 from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
@@ -141,6 +141,8 @@ class ModuleHandle(Handle):
         self.task, self.settings = task, settings()
         path = solution_in(path) or path
         if graph is None:
+            from planish.capture import capture  # with half of PyTorch's Python, for which those that are given a graph have no use
+
             args, kwargs = task.make_inputs(seed, device)
             with owned_folder("planish-blobs-") as blobs:
                 graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path, task.numbers).graph

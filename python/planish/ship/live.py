@@ -25,6 +25,7 @@ from planish import executor
 from planish.errors import PlanishError
 from planish.ship import guards
 from planish.ship.archive import Shipped
+from planish.ship.reach import REMEDY
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -181,7 +182,7 @@ def _refuse_another(folder: Path, shipped: Shipped, module: nn.Module, attachmen
         hint = "load it onto a module of the same code and settings, or optimise this one"
         raise PlanishError("another_module", f"{folder}: made for another module: {another}", hint)
     if attachment.reason:
-        raise PlanishError("not_exportable", f"{folder}: {attachment.reason}", "a program only runs where all that forward reads is known to be as it was")
+        raise PlanishError("not_exportable", f"{folder}: {attachment.reason}", REMEDY)
 
 
 def _reference(folder: Path) -> nn.Module:

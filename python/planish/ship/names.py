@@ -148,6 +148,15 @@ def _read(code: CodeType) -> Reads:
     )
 
 
+def line_of(code: CodeType, name: str) -> str:
+    """Where code, or code inside it, spells out an attribute, as `task.py:12`; where the code begins, if no instruction says."""
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == name and instruction.positions is not None and instruction.positions.lineno:
+            return f"{os.path.basename(code.co_filename)}:{instruction.positions.lineno}"
+    inner = next((c for c in code.co_consts if isinstance(c, CodeType) and name in reads(c).names), None)
+    return line_of(inner, name) if inner is not None else f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
 def _compares_identities(instructions: list[Any]) -> bool:
     """Whether two variables are compared by what they are, as with `a is b`."""
     for at, instruction in enumerate(instructions):

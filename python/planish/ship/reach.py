@@ -80,6 +80,8 @@ _OF_MEMORY = frozenset("_version storage_offset untyped_storage _base is_shared 
 _MACHINERY = frozenset("fx jit export library cuda utils autograd func futures multiprocessing package profiler onnx compiler distributed nn".split())
 _TEXT_OF = {"__repr__", "__str__", "__hash__"}  # of the user's classes, where code makes texts or hashes
 _CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of nn.Module, which some replace
+#: What to do about what stands in `Reached.problem`.
+REMEDY = "leave that part out of forward, or do it before the module is called: a program only runs where all that forward reads is known to be as it was"
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
 _DEEP = 2  # calls inside installed packages that are followed
 
@@ -102,7 +104,9 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
             walk.found.asks_mode = "training" in known
             walk.found.asks_tensors = walk.identities or not spelled.isdisjoint((*_OF_TENSORS, "Parameter"))
             if told := sorted(spelled & _OF_MEMORY):
-                walk.found.problem = walk.found.problem or f"forward asks a tensor for its {told[0]}, which a program cannot follow"
+                where = walk.memory_asked.get(told[0])
+                asked_for = f"forward asks a tensor for its {told[0]}{f' ({where})' if where else ''}"
+                walk.found.problem = walk.found.problem or f"{asked_for}, which a program cannot follow"
             return walk.found
         known |= walk.names
         spelled |= walk.own_names
@@ -144,6 +148,7 @@ class _Walk:
         self.root, self.known, self.may_ask, self.wide, self.bound = root, known, asked, wide, bound
         self.names: set[str] = set()
         self.own_names: set[str] = set()  # in the user's code
+        self.memory_asked: dict[str, str] = {}  # names of _OF_MEMORY, with the lines of the user's that spell them out
         self.spelled: frozenset[str] = frozenset()  # the same, as the last look found them
         self.texts: set[str] = set()  # whole constants of the user's code
         self.formats = self.may_format = self.identities = False
@@ -776,6 +781,8 @@ class _Walk:
             self._code_of_package(read, known)
             return
         self.own_names |= read.names
+        for name in sorted(_OF_MEMORY & read.names - self.memory_asked.keys()):
+            self.memory_asked[name] = names.line_of(code, name)
         self.texts |= {text for text in read.texts if text.isidentifier()}
         self.formats = self.formats or read.formats
         self.identities = self.identities or read.identities

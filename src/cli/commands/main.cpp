@@ -1,7 +1,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -49,6 +51,22 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+/// What people type who know other tools: `help`, `help VERB` and `version` in place of the options.
+std::vector<std::string> with_options(std::vector<std::string> words) {
+  if (words.empty()) return words;
+  if (words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (words.size() == 1 && words.front() == "version") {
+    words.front() = "--version";
+  }
+  return words;
+}
+
+bool is_verb(const CLI::App& app, const std::string& word) {
+  return std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* verb) { return verb->get_name() == word; });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,7 +74,7 @@ int main(int argc, char** argv) {
   if (auto code = run_evaluator_verb(argc, argv)) return *code;
 
   CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");
-  app.set_version_flag("--version", std::string("planish ") + version);
+  app.set_version_flag("-V,--version", std::string("planish ") + version);
   app.set_config("--config", config_file(), "Settings, by verb")->type_name("FILE");
   app.require_subcommand(1);
   set_formatter(app);
@@ -67,13 +85,17 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   for (const MakeCommand make : all_commands()) commands.push_back(make(app, output));
 
+  std::vector<std::string> words = with_options({argv + 1, argv + argc});
+  if (words.empty()) (void)std::fputs((app.help() + "\n").c_str(), stderr);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them
   } catch (const CLI::Success& success) {
-    return app.exit(success);  // --help, --version
+    if (words.front().starts_with('-') || is_verb(app, words.front())) return app.exit(success);  // --help, --version
+    output.json = wants_json(argc, argv);  // --help behind a word that is no verb is not help for all
+    return output.error(usage_error(app, CLI::ExtrasError({words.front()}), words));
   } catch (const CLI::ParseError& error) {
     output.json = wants_json(argc, argv);
-    return output.error(usage_error(app, error, {argv + 1, argv + argc}));
+    return output.error(usage_error(app, error, words));
   }
 
   // Before the first child is started: none gets the keys of models.

@@ -15,7 +15,7 @@ void add_output(CLI::App* verb, Output& output) {
   begin_group(verb, "Output");
   verb->add_flag("--json", output.json, "One JSON document on stdout");
   verb->add_flag("-q,--quiet", output.quiet, "No progress");
-  verb->add_flag("--verbose", output.verbose, "Show tracebacks of the Python side");
+  verb->add_flag("-v,--verbose", output.verbose, "Show tracebacks of the Python side");
   verb->set_help_flag("-h,--help", "Print this");
 }
 
