@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/connect.h"
 #include "cli/exit_code.h"
@@ -21,6 +23,7 @@
 #include "session/solution_times.h"
 #include "ship/folder.h"
 #include "worker/note_json.h"
+#include "worker/printable.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
@@ -194,7 +197,8 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   opened.device.target = options.target;
   VerifyReply reply;
   reply.outcome = Outcome::load_failed;
-  reply.message = "altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+  // Names of files are whatever somebody gave them.
+  reply.message = worker::printable("altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
@@ -227,6 +231,16 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
   }
+  // A copy is proved, which nobody else can change.
+  std::optional<TempDir> room;
+  if (!findings.mode.empty()) {
+    auto made = TempDir::create("planish-verified-");
+    if (!made) return output.error(made.error());
+    room = std::move(*made);
+    const auto copied = ship::copy_checked(*solution, findings.manifest, room->path() / "shipped");
+    if (!copied && copied.error().kind == "altered") return refused(options, *task, copied.error(), output);
+    if (!copied) return output.error(copied.error());
+  }
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
@@ -255,7 +269,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
   VerifyRequest request;
   request.session = opened->session;
-  request.path = solution->string();
+  request.path = findings.mode.empty() ? solution->string() : (room->path() / "shipped").string();
   request.seeds = options.seeds;
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
@@ -265,6 +279,10 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
   spent("verify");
+  if (!findings.mode.empty()) {
+    if (auto same = ship::check_unchanged(*solution, findings.manifest); !same)
+      return refused(options, *task, same.error(), output);
+  }
   // What the original proves is nothing about the program.
   if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
     reply->verified = false;

@@ -104,6 +104,8 @@ class TaskEvaluator {
     int variant;               ///< which of the task's other shapes; 0: its own
   };
 
+  /// From guests, from now on. Expects the stage.
+  void hide(const std::vector<std::string>& paths);
   Status start_oracle();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
