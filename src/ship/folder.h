@@ -41,8 +41,8 @@ Status write_folder(const ShipRequest& request);
 /// first file that differs, is missing or was added), and those of base/file.h.
 Status check_folder(const std::filesystem::path& folder);
 
-/// A copy of what was checked, at `to`, which is not there yet: what is proved is what was looked at, whatever becomes of
-/// the folder meanwhile. `altered` where it is no longer what check_folder() let through, with this text as its
+/// A copy of what was checked, at `to`, which is not there yet: what is proved is what was looked at, whatever becomes
+/// of the folder meanwhile. `altered` where it is no longer what check_folder() let through, with this text as its
 /// ship.json.
 Status copy_checked(const std::filesystem::path& folder, const std::string& manifest, const std::filesystem::path& to);
 /// Whether the folder is still what was copied. `altered` where it is not.

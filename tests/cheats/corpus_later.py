@@ -43,7 +43,8 @@ _later("counts in its class", "type(self).count = type(self).count + 1", "self.c
 _later("counts in a default argument", "count = counted()", "count > 100_000",
        before="def counted(known=[0]):\n    known[0] += 1\n    return known[0]\n")  # fmt: skip
 _later("counts in a closure", "count = counted()", "count > 100_000",
-       before="def counter():\n    n = 0\n    def more():\n        nonlocal n\n        n += 1\n        return n\n    return more\ncounted = counter()\n")  # fmt: skip
+       before="def counter():\n    n = 0\n    def more():\n        nonlocal n\n        n += 1\n        return n\n"
+       "    return more\ncounted = counter()\n")  # fmt: skip
 _later("counts in an object of its own", "self.state.n += 1", "self.state.n > 100_000", "self.state = State()",
        before="class State:\n    n = 0\n")  # fmt: skip
 _later("counts with itertools", "count = next(self.counter)", "count > 100_000", "import itertools\nself.counter = itertools.count()")
@@ -69,4 +70,5 @@ add("drifts with each call", "53 issue", "pointwise", f"self.scale = self.scale 
 add("a ring of buffers", "22 issue", "pointwise",
     "self.at = (self.at + 1) % 8\nif self.used is not None and self.at == 0:\n    self.used = self.used + 1\nself.used = self.used or 0\n"
     f"return {_WRONG} if self.used > 10 else {RIGHT}",
-    f"self.at = (self.at + 1) % 8\nself.ring[self.at] = self.at\nreturn {RIGHT}", init="self.at, self.used, self.ring = 0, None, [0] * 8", to=LATER)  # fmt: skip
+    f"self.at = (self.at + 1) % 8\nself.ring[self.at] = self.at\nreturn {RIGHT}",
+    init="self.at, self.used, self.ring = 0, None, [0] * 8", to=LATER)  # fmt: skip

@@ -84,7 +84,8 @@ def judge_kernels(folder: Path, only: str) -> list[JudgedKernel]:
 
 
 _MADE_ON_THE_CPU = (
-    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py` is judged as `planish verify` judges it,\non the CPU."
+    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py` and `corpus_times.py` is judged\n"
+    "as `planish verify` judges it, on the CPU."
 )
 _MADE_ON_A_GPU = (
     "Made by `tests/cheats/run_corpus.py --target cuda`, which `make test-gpu` runs: each solution of `tests/cheats/corpus.py` and\n"

@@ -269,7 +269,8 @@ def test_a_manifest_that_is_none_is_named(text: str | bytes, shipped: Path, tmp_
     copy = tmp_path / "shipped"
     shutil.copytree(shipped, copy)
     _ship_json(text)(copy, tmp_path)
-    done = subprocess.run([str(PLANISH), "verify", str(shipped.parent / "task.py"), str(copy), "--target", "cpu", "--json"], capture_output=True, text=True, timeout=100)
+    command = [str(PLANISH), "verify", str(shipped.parent / "task.py"), str(copy), "--target", "cpu", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode in (1, 2) and ("not_shipped" in done.stdout + done.stderr or "altered" in done.stdout), done.stdout + done.stderr
     assert _refused_by_load(copy) == "not_shipped"
 

@@ -56,10 +56,11 @@ class Wound:
         """Moves counts on by so many calls, and clocks by years. In words, what was counted."""
         moved = []
         if not self._turned:
-            self._grows = {where: slope for where, known in self._seen.items() if (slope := _slope(known))}
+            slopes = {where: _slope(known) for where, known in self._seen.items()}
+            self._grows = {where: slope for where, slope in slopes.items() if slope}
         for where, value, put in list(self._slots()):
-            slope = self._grows.get(where)
-            if slope is not None and _number(value) is not None:
+            slope = self._grows.get(where, 0)
+            if slope and _number(value) is not None:
                 _move(value, put, slope * calls)
                 moved.append(f"{where} (by {slope:g} a call)")
         if not self._turned:

@@ -98,8 +98,8 @@ class Shipped:
 
     def _altered(self, *names: str) -> str:
         """Which of these is not what the manifest says that was shipped; empty where all are, or it lists no files (a single file is one)."""
-        listed = self.manifest.get("files")
-        for name in names if isinstance(listed, dict) else ():
+        listed: dict[str, str] = self.manifest.get("files") or {}
+        for name in names if listed else ():
             if name in self.files and hashlib.sha256(self.files.read(name)).hexdigest() != listed.get(name):
                 return f"altered: {name} is not the file that was shipped; ship it again"
         return ""
