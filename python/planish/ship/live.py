@@ -94,7 +94,10 @@ def _refuse_altered(folder: Path) -> None:
     """What is imported, or run, is what was shipped: a copy that lost something, or a file that somebody edited, would run unproved. (Who also writes
     new digests is found by `planish verify` alone.) Constants are compared when they are read. Raises PlanishError(altered, not_shipped)."""
     try:
-        listed = json.loads((folder / "ship.json").read_bytes()).get("files")
+        manifest = json.loads((folder / "ship.json").read_bytes())
+        if manifest.get("schema") != "planish.ship/1":
+            raise ValueError(f"its schema is {manifest.get('schema')!r}, expected 'planish.ship/1'")
+        listed = manifest.get("files")
         if listed is None:  # written by hand: nothing is said of what lies there
             return
         digests = [(str(name), str(digest)) for name, digest in listed.items()]
