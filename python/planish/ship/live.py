@@ -91,8 +91,8 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
 
 
 def _refuse_altered(folder: Path) -> None:
-    """What is imported, or run, is what was shipped: a copy that lost something, or a file that somebody edited, would run unproved. (Who also writes
-    new digests is found by `planish verify` alone.) Constants are compared when they are read. Raises PlanishError(altered, not_shipped)."""
+    """What is imported is what was shipped: a file that somebody edited would run unproved. (Who also writes new digests is found by `planish verify`
+    alone.) Libraries, program and constants are compared by Shipped, which leaves the original running. Raises PlanishError(altered, not_shipped)."""
     try:
         manifest = json.loads((folder / "ship.json").read_bytes())
         if manifest.get("schema") != "planish.ship/1":
@@ -104,7 +104,7 @@ def _refuse_altered(folder: Path) -> None:
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PlanishError("not_shipped", f"{folder}: ship.json cannot be read: {error!r}", "ship it again") from error
     for name, digest in digests:
-        if name.startswith("blobs/"):
+        if not name.endswith(".py"):
             continue
         try:
             file = folder / name
