@@ -206,6 +206,30 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   return exit_code::none_found;
 }
 
+/// A folder with a copy of the shipped one, `shipped`, which nobody else can change.
+Result<TempDir> copy_to_prove(const std::filesystem::path& folder, const std::string& manifest) {
+  PLANISH_TRY(auto room, TempDir::create("planish-verified-"));
+  PLANISH_CHECK(ship::copy_checked(folder, manifest, room.path() / "shipped"));
+  return room;
+}
+
+/// What the original, or a trivial output, proves is nothing about the program.
+void doubt(VerifyReply& reply, const std::string& mode) {
+  if (reply.verified && (reply.fell_back() || (mode == "program" && !reply.program))) {
+    reply.verified = false;
+    reply.message = reply.program
+                        ? fmt::format("fell back: the original answered {} of {} calls in the program's place",
+                                      reply.program->calls - reply.program->ran, reply.program->calls)
+                        : "fell back: the program was never run";
+  }
+  const auto unproven = unproven_by(reply.degenerate, mode == "program" || mode == "baseline");
+  if (reply.verified && !unproven.empty()) {
+    reply.verified = false;
+    reply.outcome = Outcome::degenerate;
+    reply.message = degenerate_words(unproven);
+  }
+}
+
 }  // namespace
 
 int verify_verb(const VerifyVerb& options, const Output& output) {
@@ -231,15 +255,12 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
   }
-  // A copy is proved, which nobody else can change.
   std::optional<TempDir> room;
   if (!findings.mode.empty()) {
-    auto made = TempDir::create("planish-verified-");
+    auto made = copy_to_prove(*solution, findings.manifest);
+    if (!made && made.error().kind == "altered") return refused(options, *task, made.error(), output);
     if (!made) return output.error(made.error());
     room = std::move(*made);
-    const auto copied = ship::copy_checked(*solution, findings.manifest, room->path() / "shipped");
-    if (!copied && copied.error().kind == "altered") return refused(options, *task, copied.error(), output);
-    if (!copied) return output.error(copied.error());
   }
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
@@ -283,21 +304,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (auto same = ship::check_unchanged(*solution, findings.manifest); !same)
       return refused(options, *task, same.error(), output);
   }
-  // What the original proves is nothing about the program.
-  if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
-    reply->verified = false;
-    reply->message = reply->program
-                         ? fmt::format("fell back: the original answered {} of {} calls in the program's place",
-                                       reply->program->calls - reply->program->ran, reply->program->calls)
-                         : "fell back: the program was never run";
-  }
-  // What trivial outputs would pass as well proves nothing of the solution.
-  const auto unproven = unproven_by(reply->degenerate, findings.mode == "program" || findings.mode == "baseline");
-  if (reply->verified && !unproven.empty()) {
-    reply->verified = false;
-    reply->outcome = Outcome::degenerate;
-    reply->message = degenerate_words(unproven);
-  }
+  doubt(*reply, findings.mode);
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
     waiting.step("timing baselines");
