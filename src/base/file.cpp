@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 namespace planish {
 namespace fs = std::filesystem;
@@ -58,27 +59,66 @@ Error file_error(int error_number, std::string_view doing, const fs::path& path)
   return error;
 }
 
-Result<std::string> read_file(const fs::path& path) {
+namespace {
+
+struct OpenFile {
+  UniqueFd fd;
+  std::uintmax_t size = 0;
+};
+
+Result<OpenFile> open_to_read(const fs::path& path, std::uintmax_t most) {
   // A pipe would be waited for, and a device may have no end.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return std::unexpected(file_error(errno, "read", path));
-  std::string bytes;
+  OpenFile file{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY))};
+  if (!file.fd) return std::unexpected(file_error(errno, "read", path));
   struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) return std::unexpected(file_error(errno, "read", path));
+  if (::fstat(file.fd.get(), &info) != 0) return std::unexpected(file_error(errno, "read", path));
   if (S_ISDIR(info.st_mode)) return std::unexpected(file_error(EISDIR, "read", path));
   if (!S_ISREG(info.st_mode)) {
     return fail("not_a_file", fmt::format("{} is a pipe, a socket or a device, and no file", path.string()),
                 "write it to a file first");
   }
-  bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
+  file.size = static_cast<std::uintmax_t>(info.st_size);
+  if (file.size > most)
+    return fail("too_large", fmt::format("{} has {} bytes, at most {} are read", path.string(), file.size, most),
+                "look at what it holds: nothing of Planish's is as large");
+  return file;
+}
+
+/// Its bytes, block by block. `too_large` where it grows beyond `most` meanwhile.
+template <typename Take>
+Status read_blocks(const OpenFile& file, const fs::path& path, std::uintmax_t most, Take&& take) {
   char block[65536];
+  std::uintmax_t done = 0;
   while (true) {
-    const ssize_t n = ::read(fd.get(), block, sizeof block);
+    const ssize_t n = ::read(file.fd.get(), block, sizeof block);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::unexpected(file_error(errno, "read", path));
-    if (n == 0) return bytes;
-    bytes.append(block, static_cast<std::size_t>(n));
+    if (n == 0) return {};
+    done += static_cast<std::uintmax_t>(n);
+    if (done > most) return fail("too_large", fmt::format("{} grows while it is read", path.string()));
+    take(std::string_view(block, static_cast<std::size_t>(n)));
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& path, std::uintmax_t most) {
+  PLANISH_TRY(const OpenFile file, open_to_read(path, most));
+  std::string bytes;
+  try {
+    bytes.reserve(file.size + 1);
+    PLANISH_CHECK(read_blocks(file, path, most, [&](std::string_view block) { bytes.append(block); }));
+  } catch (const std::exception&) {  // a sparse file may claim any size
+    return fail("too_large", fmt::format("{} has {} bytes, for which there is no memory", path.string(), file.size));
+  }
+  return bytes;
+}
+
+Result<std::string> digest_of_file(const fs::path& path, std::uintmax_t most) {
+  PLANISH_TRY(const OpenFile file, open_to_read(path, most));
+  Digest digest;
+  PLANISH_CHECK(read_blocks(file, path, most, [&](std::string_view block) { digest.add(block); }));
+  return digest.hex();
 }
 
 Status make_directories(const fs::path& path) {

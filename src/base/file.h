@@ -10,15 +10,17 @@
 
 namespace planish {
 
-/// Error kinds of everything here: `no_such_file`, `not_a_file`, `permission_denied`, `read_only`, `disk_full`, `io`.
-/// Messages name the path.
+/// Error kinds of everything here: `too_large` (where a limit is given), `no_such_file`, `not_a_file`,
+/// `permission_denied`, `read_only`, `disk_full`, `io`. Messages name the path.
 
 /// The error for an errno value: "cannot <doing> <path>: <strerror>", with a hint for a full disk and a read-only
 /// place.
 Error file_error(int error_number, std::string_view doing, const std::filesystem::path& path);
 
-/// The whole file as bytes.
-Result<std::string> read_file(const std::filesystem::path& path);
+/// The whole file as bytes. `too_large` where it has more than `most`, before any of it is read.
+Result<std::string> read_file(const std::filesystem::path& path, std::uintmax_t most = UINTMAX_MAX);
+/// SHA-256 of its bytes, as base/hash.h writes it, in little memory. `too_large` as above.
+Result<std::string> digest_of_file(const std::filesystem::path& path, std::uintmax_t most = UINTMAX_MAX);
 /// Writes a temporary neighbour, fsyncs it and renames it over `path`: a reader sees the old bytes or the new ones, and
 /// a kill at any moment leaves at most a stray `.tmp-…` file. Parent folders are created.
 Status write_file(const std::filesystem::path& path, std::string_view bytes, unsigned mode = 0644);

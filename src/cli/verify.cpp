@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/connect.h"
 #include "cli/exit_code.h"
@@ -21,6 +23,7 @@
 #include "session/solution_times.h"
 #include "ship/folder.h"
 #include "worker/note_json.h"
+#include "worker/printable.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
@@ -194,12 +197,37 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   opened.device.target = options.target;
   VerifyReply reply;
   reply.outcome = Outcome::load_failed;
-  reply.message = "altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+  // Names of files are whatever somebody gave them.
+  reply.message = worker::printable("altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
   output.result(verify_json(opened, options, reply, none, {}, {}, {}, options.seed), std::move(text));
   return exit_code::none_found;
+}
+
+/// A folder with a copy of the shipped one, `shipped`, which nobody else can change.
+Result<TempDir> copy_to_prove(const std::filesystem::path& folder, const std::string& manifest) {
+  PLANISH_TRY(auto room, TempDir::create("planish-verified-"));
+  PLANISH_CHECK(ship::copy_checked(folder, manifest, room.path() / "shipped"));
+  return room;
+}
+
+/// What the original, or a trivial output, proves is nothing about the program.
+void doubt(VerifyReply& reply, const std::string& mode) {
+  if (reply.verified && (reply.fell_back() || (mode == "program" && !reply.program))) {
+    reply.verified = false;
+    reply.message = reply.program
+                        ? fmt::format("fell back: the original answered {} of {} calls in the program's place",
+                                      reply.program->calls - reply.program->ran, reply.program->calls)
+                        : "fell back: the program was never run";
+  }
+  const auto unproven = unproven_by(reply.degenerate, mode == "program" || mode == "baseline");
+  if (reply.verified && !unproven.empty()) {
+    reply.verified = false;
+    reply.outcome = Outcome::degenerate;
+    reply.message = degenerate_words(unproven);
+  }
 }
 
 }  // namespace
@@ -226,6 +254,13 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!checked && checked.error().kind == "altered") return refused(options, *task, checked.error(), output);
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
+  }
+  std::optional<TempDir> room;
+  if (!findings.mode.empty()) {
+    auto made = copy_to_prove(*solution, findings.manifest);
+    if (!made && made.error().kind == "altered") return refused(options, *task, made.error(), output);
+    if (!made) return output.error(made.error());
+    room = std::move(*made);
   }
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
@@ -255,7 +290,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
   VerifyRequest request;
   request.session = opened->session;
-  request.path = solution->string();
+  request.path = findings.mode.empty() ? solution->string() : (room->path() / "shipped").string();
   request.seeds = options.seeds;
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
@@ -265,21 +300,11 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
   spent("verify");
-  // What the original proves is nothing about the program.
-  if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
-    reply->verified = false;
-    reply->message = reply->program
-                         ? fmt::format("fell back: the original answered {} of {} calls in the program's place",
-                                       reply->program->calls - reply->program->ran, reply->program->calls)
-                         : "fell back: the program was never run";
+  if (!findings.mode.empty()) {
+    if (auto same = ship::check_unchanged(*solution, findings.manifest); !same)
+      return refused(options, *task, same.error(), output);
   }
-  // What trivial outputs would pass as well proves nothing of the solution.
-  const auto unproven = unproven_by(reply->degenerate, findings.mode == "program" || findings.mode == "baseline");
-  if (reply->verified && !unproven.empty()) {
-    reply->verified = false;
-    reply->outcome = Outcome::degenerate;
-    reply->message = degenerate_words(unproven);
-  }
+  doubt(*reply, findings.mode);
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
     waiting.step("timing baselines");

@@ -47,6 +47,7 @@ struct OpenRequest {
   /// asks for the same, unless one of its files changed. For trials: its oracle has met candidates before.
   bool keep = false;
   std::vector<std::string> baselines;  ///< with `ahead`: the modes that the claim will ask for
+  std::vector<std::string> hidden;     ///< absolute paths that guests are not to see: stores and results
 };
 
 struct OpenReply {

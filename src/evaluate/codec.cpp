@@ -82,7 +82,7 @@ Error read_error(const Json& json) {
 Json write(const OpenRequest& r) {
   return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},   {"seeds", r.seeds},
               {"blobs", r.blobs}, {"ahead", r.ahead},   {"baselines", r.baselines}, {"task_timeout", r.task_timeout},
-              {"keep", r.keep}};
+              {"keep", r.keep},   {"hidden", r.hidden}};
 }
 
 Status read(const Json& json, OpenRequest& r) {
@@ -102,6 +102,7 @@ Status read(const Json& json, OpenRequest& r) {
   reader.texts("baselines", r.baselines, Need::optional);
   reader.number("task_timeout", r.task_timeout, Need::optional);
   reader.boolean("keep", r.keep, Need::optional);
+  reader.texts("hidden", r.hidden, Need::optional);
   return reader.finish();
 }
 

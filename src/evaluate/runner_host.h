@@ -24,6 +24,8 @@ class RunnerHost {
   Result<worker::Runner*> get_for_candidate(worker::Runner::Kind kind, bool fresh, bool* after_others = nullptr);
   /// Forgets a runner that died, or that must not be used any more; the spare takes its place at the next get().
   void discard(worker::Runner::Kind kind);
+  /// Forgets the torch runners that wait: what they are to hide was settled when they were started.
+  void discard_waiting() { torch_spares_.clear(); }
   /// Starts the spare, if there is none. Between candidates, so that its start costs nobody time.
   void warm_up();
   /// The same for so many torch runners, which import torch for seconds: beside what comes before their first use.

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,8 @@ class TaskEvaluator {
     int variant;               ///< which of the task's other shapes; 0: its own
   };
 
+  /// From guests, from now on. Expects the stage.
+  void hide(const std::vector<std::string>& paths);
   Status start_oracle();
   /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead).
   void start_what_proves();
@@ -191,6 +194,14 @@ class TaskEvaluator {
   /// The same, but that near the gate two further data sets of the regime decide: two of three must be right.
   Result<bool> passes_or_is_outvoted(const ModuleUnderTest& tested, const VerifyRequest& request,
                                      const std::string& regime, int repeats, VerifyReply& reply);
+  /// The same module, on the data set that it was right on, for callers with torch in another state than a proof's.
+  /// What raises there is noted, what answers must be right, unless the task itself is not.
+  Result<bool> passes_other_callers(const ModuleUnderTest& tested, const VerifyRequest& request,
+                                    const std::vector<std::string_view>& callers, VerifyReply& reply);
+  Result<bool> task_answers(const ModuleUnderTest& tested, std::string_view caller);
+  /// What was right is called many times more, and with its counts and clocks moved on; then it must be right on new
+  /// data.
+  Status prove_many_calls(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply);
   /// Ends a proof by the runner's error. An Error where the fault is not the solution's.
   Status rejected(worker::Runner& runner, const Error& error, const char* doing, double limit, VerifyReply& reply);
   /// Which input a module that died writes to, where it does.

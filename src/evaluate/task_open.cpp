@@ -118,8 +118,13 @@ Status TaskEvaluator::start_oracle() {
   return {};
 }
 
+void TaskEvaluator::hide(const std::vector<std::string>& paths) {
+  if (tools_.hidden->add(paths)) device_->runners.discard_waiting();
+}
+
 Result<OpenReply> TaskEvaluator::open() {
   PLANISH_TRY(const auto lock, take_stage());
+  hide(request_.hidden);
   PLANISH_CHECK(make_directories(request_.blobs));
   // A cache that is full or read-only is known now, not after minutes.
   const std::string probe = fmt::format("{}/.probe-{}", request_.blobs, ::getpid());
@@ -152,6 +157,8 @@ bool TaskEvaluator::can_be_kept(const OpenRequest& request) const {
 
 Result<OpenReply> TaskEvaluator::open_again(const OpenRequest& request) {
   if (request.task_timeout > 0) limits_.open = request.task_timeout;
+  PLANISH_TRY(const auto lock, take_stage());
+  hide(request.hidden);
   return reply_;
 }
 

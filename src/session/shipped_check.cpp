@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,6 +30,8 @@ std::unexpected<Error> altered(const fs::path& folder, const std::string& what,
                                std::string hint = "ship it again with `planish optimize`") {
   return fail("altered", fmt::format("{}: {}", folder.string(), what), std::move(hint));
 }
+
+constexpr std::uintmax_t most_of_manifest = std::uintmax_t{64} << 20U;
 
 bool stays_inside(const std::string& path) {
   const fs::path relative(path);
@@ -75,6 +78,42 @@ Status parts_are_known(const fs::path& folder, const Json& files, const worker::
   return {};
 }
 
+/// A folder has all files of its mode, and none of another: what lies there unused today is what somebody imports
+/// tomorrow.
+Status only_what_is_due(const fs::path& folder, const Json& files, std::string_view mode,
+                        const program::Program* program) {
+  std::set<std::string> due{"evidence.json"};
+  if (mode == "solution") {
+    due.insert("solution.py");
+  } else {
+    due.insert("libplanish_rt.so");
+    for (const std::string_view part : ship::python_parts) due.insert(fs::path(part).filename().string());
+    if (files.contains("reference.py")) due.insert("module.py");
+  }
+  if (program != nullptr) {
+    due.insert("program.json");
+    for (std::size_t k = 0; k < program->kernels.size(); ++k) {
+      const backend::Language* language = backend::find_language(program->kernels[k].language);
+      if (language == nullptr) return altered(folder, fmt::format("kernel {} is in an unknown language", k));
+      for (const auto& suffix : {language->suffix, language->binary})
+        due.insert(fmt::format("kernels/k{}.{}", k, suffix));
+    }
+    for (const program::Buffer& buffer : program->buffers) {
+      if (buffer.role == program::Role::constant) due.insert("blobs/" + buffer.source.blob);
+    }
+  }
+  for (const std::string& path : due) {
+    if (!files.contains(path)) return altered(folder, fmt::format("{} is missing", path));
+  }
+  for (const auto& [path, digest] : files.items()) {
+    const bool optional =
+        (path == "planish_call.so" && mode != "solution") || path == "reference.py" || path.starts_with("neighbours/");
+    if (!optional && !due.contains(path))
+      return altered(folder, fmt::format("{} is nothing that a folder of mode `{}` has", path, mode));
+  }
+  return {};
+}
+
 /// The compiler's name that g++ leaves in an object; empty where there is none.
 std::string compiler_of(std::string_view binary) {
   const std::size_t at = binary.find("GCC: (");
@@ -111,7 +150,8 @@ Status compare_kernels(const fs::path& folder, const program::Program& program, 
     }
     PLANISH_TRY(const std::string again, read_file(made->path));
     if (again == binary) continue;
-    if (backend::named(program.target).on_host && compiler_of(again) == compiler_of(binary))
+    const std::string mark = compiler_of(binary);
+    if (backend::named(program.target).on_host && (mark.empty() || mark == compiler_of(again)))
       return altered(folder, fmt::format("kernel {}'s binary is not what its source compiles to", k));
     findings.notes.push_back(
         fmt::format("kernel {} was compiled by another compiler: its binary could not be compared with its source", k));
@@ -179,7 +219,10 @@ Status check_evidence(const fs::path& folder, const program::Program* program) {
 
 Result<ShippedFindings> check_shipped(const fs::path& folder, const fs::path& task, const worker::Toolbox& tools) {
   ShippedFindings findings;
-  PLANISH_TRY(const std::string text, read_file(folder / "ship.json"));
+  auto read = read_file(folder / "ship.json", most_of_manifest);
+  if (!read.has_value() && read.error().kind == "too_large") return altered(folder, read.error().message);
+  if (!read.has_value()) return std::unexpected(std::move(read).error());
+  const std::string text = std::move(*read);
   PLANISH_TRY(const Json manifest, parse_json(text, "not_shipped", (folder / "ship.json").string()));
   if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object())
     return altered(folder, "ship.json is no planish.ship/1 document");
@@ -193,13 +236,16 @@ Result<ShippedFindings> check_shipped(const fs::path& folder, const fs::path& ta
   if (mode != Json("program") && mode != Json("baseline") && mode != Json("solution"))
     return altered(folder, "ship.json names no mode");
   findings.mode = mode.get<std::string>();
+  findings.manifest = text;
   if (findings.mode == "solution") {
     PLANISH_TRY(const std::string solution, read_file(folder / "solution.py"));
     if (manifest.value("solution", Json()) != Json(sha256_hex(solution)))
       return altered(folder, "solution.py is not the solution that ship.json names");
   }
   if (findings.mode != "program") {
+    PLANISH_CHECK(only_what_is_due(folder, manifest["files"], findings.mode, nullptr));
     PLANISH_CHECK(check_evidence(folder, nullptr));
+    PLANISH_CHECK(ship::check_manifest(folder));
     return findings;
   }
   PLANISH_TRY(const std::string program_text, read_file(folder / "program.json"));
@@ -207,8 +253,10 @@ Result<ShippedFindings> check_shipped(const fs::path& folder, const fs::path& ta
   if (!program.has_value()) return altered(folder, "program.json: " + program.error().message);
   if (manifest.value("program", Json()) != Json(program::hash(*program)))
     return altered(folder, "program.json is not the program that ship.json names");
+  PLANISH_CHECK(only_what_is_due(folder, manifest["files"], findings.mode, &*program));
   PLANISH_CHECK(check_evidence(folder, &*program));
   PLANISH_CHECK(compare_kernels(folder, *program, manifest, tools, findings));
+  PLANISH_CHECK(ship::check_manifest(folder));
   return findings;
 }
 

@@ -11,7 +11,8 @@ namespace planish::session {
 
 /// What was found of a shipped folder that may be anybody's, before any of it was loaded.
 struct ShippedFindings {
-  std::string mode;                ///< program | baseline
+  std::string mode;                ///< program | baseline | solution
+  std::string manifest;            ///< the text of its ship.json
   std::vector<std::string> notes;  ///< what could not be repeated here, and why
 };
 

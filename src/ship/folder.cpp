@@ -118,6 +118,23 @@ Status may_replace(const fs::path& folder, const char* mark) {
               "give another folder with --out, or remove it");
 }
 
+/// Every folder has something that is listed: Python takes an empty one for a package, and something may be put there
+/// later.
+Status check_folders(const fs::path& folder, const std::set<std::string>& files) {
+  std::set<fs::path> expected;
+  for (const std::string& file : files) {
+    for (fs::path at = fs::path(file).parent_path(); !at.empty(); at = at.parent_path()) expected.insert(at);
+  }
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const fs::path relative = it->path().lexically_relative(folder);
+    if (it->is_directory(error) && !expected.contains(relative))
+      return fail("altered", fmt::format("{}: the folder {} was added", folder.string(), relative.string()),
+                  "remove it, or ship it again");
+  }
+  return error ? Status(std::unexpected(file_error(error.value(), "read", folder))) : Status();
+}
+
 Status put_in_place(const fs::path& made, const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) {
@@ -167,26 +184,36 @@ Status write_folder(const ShipRequest& request) {
 
 Status check_folder(const fs::path& folder) {
   const char* hint = "ship it again";
-  auto text = read_file(folder / "ship.json");
+  auto text = read_file(folder / "ship.json", most_bytes("ship.json"));
   if (!text.has_value())
     return fail("not_shipped", fmt::format("{} is not a shipped folder: {}", folder.string(), text.error().message),
                 hint);
   PLANISH_TRY(Json document, parse_json(*text, "not_shipped", (folder / "ship.json").string()));
   if (!document.is_object() || document.value("schema", Json()) != Json("planish.ship/1") ||
-      !document.contains("files")) {
+      !document.contains("files") || !document["files"].is_object()) {
     return fail("not_shipped", fmt::format("{}: ship.json is not a planish.ship/1 document", folder.string()), hint);
   }
-  PLANISH_TRY(auto found, digests(folder));
+  // By their names first: what nobody lists is not read, whatever its size.
+  PLANISH_TRY(const auto files, files_in(folder));
   const Json& listed = document["files"];
-  for (const auto& [path, digest] : listed.items()) {
-    const auto it = found.find(path);
-    if (it == found.end()) return fail("altered", fmt::format("{}: {} is missing", folder.string(), path), hint);
-    if (Json(it->second) != digest)
-      return fail("altered", fmt::format("{}: {} has changed since it was shipped", folder.string(), path), hint);
-    found.erase(it);
+  std::set<std::string> present;
+  for (const fs::path& file : files) {
+    const std::string path = file.lexically_relative(folder).generic_string();
+    if (!listed.contains(path)) return fail("altered", fmt::format("{}: {} was added", folder.string(), path), hint);
+    present.insert(path);
   }
-  if (!found.empty())
-    return fail("altered", fmt::format("{}: {} was added", folder.string(), found.begin()->first), hint);
+  for (const auto& [path, digest] : listed.items()) {
+    if (!present.contains(path)) return fail("altered", fmt::format("{}: {} is missing", folder.string(), path), hint);
+  }
+  PLANISH_CHECK(check_folders(folder, present));
+  for (const auto& [path, digest] : listed.items()) {
+    auto found = digest_of_file(folder / path, most_bytes(path));
+    if (!found.has_value() && found.error().kind == "too_large")
+      return fail("altered", found.error().message, "ship it again");
+    if (!found.has_value()) return std::unexpected(std::move(found).error());
+    if (Json(*found) != digest)
+      return fail("altered", fmt::format("{}: {} has changed since it was shipped", folder.string(), path), hint);
+  }
   return {};
 }
 
@@ -207,8 +234,8 @@ Status check_reference(const fs::path& folder, const fs::path& task) {
     if (path != "reference.py" && !path.starts_with("neighbours/")) continue;
     const auto original = expected.find(path);
     if (original == expected.end()) return differs(path);
-    PLANISH_TRY(const std::string theirs, read_file(file));
-    PLANISH_TRY(const std::string ours, read_file(original->second));
+    PLANISH_TRY(const std::string theirs, digest_of_file(file, most_bytes(path)));
+    PLANISH_TRY(const std::string ours, digest_of_file(original->second));
     if (theirs != ours) return differs(path);
     expected.erase(original);
   }

@@ -41,6 +41,17 @@ Status write_folder(const ShipRequest& request);
 /// first file that differs, is missing or was added), and those of base/file.h.
 Status check_folder(const std::filesystem::path& folder);
 
+/// A copy of what was checked, at `to`, which is not there yet: what is proved is what was looked at, whatever becomes
+/// of the folder meanwhile. `altered` where it is no longer what check_folder() let through, with this text as its
+/// ship.json.
+Status copy_checked(const std::filesystem::path& folder, const std::string& manifest, const std::filesystem::path& to);
+/// Whether the folder is still what was copied. `altered` where it is not.
+Status check_unchanged(const std::filesystem::path& folder, const std::string& manifest);
+
+/// Whether ship.json has what this version writes into it and nothing else, and its kernels need no instructions of a
+/// CPU beyond those that it names. Error kinds: `altered`, `not_shipped`, those of base/file.h.
+Status check_manifest(const std::filesystem::path& folder);
+
 /// Whether the folder carries this very task: its source and what that imports from beside it, byte by byte. A live
 /// module's folder carries none. Error kinds: `altered`, `too_large`, those of base/file.h.
 Status check_reference(const std::filesystem::path& folder, const std::filesystem::path& task);

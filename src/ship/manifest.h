@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -16,6 +17,9 @@ namespace planish::ship {
 /// Every file below `folder` but ship.json. `altered` where something lies there that is never shipped: links, devices,
 /// bytecode of Python, folders in folders without end.
 Result<std::vector<std::filesystem::path>> files_in(const std::filesystem::path& folder);
+
+/// Bytes that a file of a shipped folder may have; a constant may have more than what is text or code.
+std::uintmax_t most_bytes(const std::string& path);
 
 /// Their digests, by relative path. Kinds: as files_in, and those of base/file.h.
 Result<std::map<std::string, std::string>> digests(const std::filesystem::path& folder);

@@ -155,6 +155,49 @@ Result<double> Runner::run(std::int64_t handle, const std::string& data, double 
   return ms;
 }
 
+Result<std::string> Runner::run_as(std::int64_t handle, const std::string& data, std::string_view caller,
+                                   double timeout_seconds) {
+  PLANISH_TRY(auto reply,
+              checked(*child_, child_->call("run", Json{{"handle", handle}, {"data", data}, {"caller", caller}}, {},
+                                            timeout_seconds)));
+  std::string raised;
+  ObjectReader reader(reply.result, "protocol", "run");
+  reader.lenient();
+  reader.text("raised", raised, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return raised;
+}
+
+Result<int> Runner::run_often(std::int64_t handle, const std::string& data, int calls, double seconds,
+                              double timeout_seconds) {
+  PLANISH_TRY(
+      auto reply,
+      checked(*child_,
+              child_->call("run", Json{{"handle", handle}, {"data", data}, {"calls", calls}, {"seconds", seconds}}, {},
+                           seconds + timeout_seconds)));
+  int done = 1;
+  ObjectReader reader(reply.result, "protocol", "run");
+  reader.lenient();
+  reader.integer("calls", done, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return std::clamp(done, 1, calls);
+}
+
+Result<std::vector<std::string>> Runner::wind(std::int64_t handle, int calls, double timeout_seconds) {
+  PLANISH_TRY(auto reply,
+              checked(*child_, child_->call("wind", Json{{"handle", handle}, {"calls", calls}}, {}, timeout_seconds)));
+  std::vector<std::string> moved;
+  ObjectReader reader(reply.result, "protocol", "wind");
+  reader.lenient();
+  if (const Json* words = reader.array("moved", ObjectReader::Need::optional); words != nullptr) {
+    for (const Json& item : *words) {
+      if (item.is_string()) moved.push_back(item.get<std::string>());
+    }
+  }
+  PLANISH_CHECK(reader.finish());
+  return moved;
+}
+
 Result<Timing> Runner::time(std::int64_t handle, const TimeRequest& request, double timeout_seconds) {
   PLANISH_TRY(auto reply, checked(*child_, child_->call("time",
                                                         Json{{"handle", handle},

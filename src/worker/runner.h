@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/owned_folder.h"
@@ -97,6 +98,16 @@ class Runner {
               double timeout_seconds);
   /// Milliseconds that the runtime took.
   Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
+  /// The same for a caller with torch in another state (callers.py). What a module raised; empty where it answered, and
+  /// its results are stored.
+  Result<std::string> run_as(std::int64_t handle, const std::string& data, std::string_view caller,
+                             double timeout_seconds);
+  /// Calls a module so often, or until the time is over, and at least once: how often it did. Stores what the last call
+  /// gave.
+  Result<int> run_often(std::int64_t handle, const std::string& data, int calls, double seconds,
+                        double timeout_seconds);
+  /// Moves what a module's code counts, and its clocks, on as if it had been called so often: what, in words.
+  Result<std::vector<std::string>> wind(std::int64_t handle, int calls, double timeout_seconds);
   Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);
   /// One call of a loaded module, for whoever holds a clock outside. After prepare_call() it waits, and is stopped with
   /// all that came of it; call_now() is the call, after which it is stopped again; finish_call() says what came of it.

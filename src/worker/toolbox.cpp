@@ -112,20 +112,32 @@ std::vector<std::pair<std::string, fs::path>> compiler_caches() {
   return {{"TORCHINDUCTOR_CACHE_DIR", inductor}, {"TRITON_CACHE_DIR", triton}};
 }
 
-/// Stores and results, which a lock on a file that may only be read would stop. A store has further files beside it.
-std::vector<fs::path> kept_from_guests() {
-  std::vector<fs::path> found{data_dir()};
+}  // namespace
+
+// A lock on a file that may only be read would stop those who write. A store has further files beside it.
+std::vector<std::string> kept_from_guests() {
+  std::vector<std::string> found{data_dir().string()};
   std::vector<std::string> given = absolute_parts(variable("PLANISH_HIDDEN").value_or(""));
   for (const char* name : {"PLANISH_STORE", "PLANISH_OUT"}) {
     if (const auto path = variable(name); path && !path->empty()) given.push_back(fs::absolute(*path).string());
   }
   for (const std::string& path : given) {
-    for (const char* further : {"", "-wal", "-shm", "-journal"}) found.emplace_back(path + further);
+    for (const char* further : {"", "-wal", "-shm", "-journal"}) found.push_back(path + further);
   }
   return found;
 }
 
-}  // namespace
+bool HiddenPaths::add(const std::vector<std::string>& paths) {
+  std::scoped_lock lock(mutex_);
+  const std::size_t before = paths_.size();
+  paths_.insert(paths.begin(), paths.end());
+  return paths_.size() > before;
+}
+
+std::vector<std::string> HiddenPaths::all() const {
+  std::scoped_lock lock(mutex_);
+  return {paths_.begin(), paths_.end()};
+}
 
 Toolbox Toolbox::resolve() {
   return resolve(executable_path().parent_path());
@@ -153,6 +165,7 @@ Toolbox Toolbox::resolve(const fs::path& folder) {
   }
   box.compute_sanitizer = sanitizer_of_cuda();
   box.cache_dir = planish::cache_dir();
+  box.hidden->add(kept_from_guests());
   box.site_packages = site_packages_of(box.python);
   return box;
 }
@@ -224,8 +237,7 @@ SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<
   if (guest.loopback) options.command.insert(options.command.end(), {"--network", "loopback"});
   if (guest.own_tmp) {
     options.command.insert(options.command.end(), {"--tmp", "own"});
-    for (const fs::path& path : kept_from_guests())
-      options.command.insert(options.command.end(), {"--hidden", path.string()});
+    for (const std::string& path : hidden->all()) options.command.insert(options.command.end(), {"--hidden", path});
   }
   options.command.emplace_back("--");
   options.command.insert(options.command.end(), guest.before.begin(), guest.before.end());

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +30,21 @@ struct GuestSettings {
 };
 
 /// Where the programs are that we start. A value; resolve it once and pass it on.
+/// Stores and results of this process's command, as its environment names them, which guests are not to see.
+std::vector<std::string> kept_from_guests();
+
+/// Paths that guests do not see. They grow with the commands that an evaluator serves. Thread-safe.
+class HiddenPaths {
+ public:
+  /// Whether one of them is new.
+  bool add(const std::vector<std::string>& paths);
+  std::vector<std::string> all() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> paths_;
+};
+
 struct Toolbox {
   std::filesystem::path python;                      ///< the interpreter that has torch
   std::filesystem::path python_path;                 ///< folder that holds the package `planish`
@@ -36,6 +54,8 @@ struct Toolbox {
   std::filesystem::path compute_sanitizer;           ///< NVIDIA's; empty where there is none
   std::filesystem::path cache_dir;                   ///< compiled kernels, constants
   std::vector<std::filesystem::path> site_packages;  ///< of that interpreter: where pip leaves NVRTC
+  /// Of all copies of this.
+  std::shared_ptr<HiddenPaths> hidden = std::make_shared<HiddenPaths>();
 
   /// From the folder of the running executable: a build tree (`bin/`, `lib/`, and the source's `python/` some folders
   /// up) or a packed one

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from corpus import CORPUS, Entry
 from corpus_cuda import CUDA_CORPUS, CUDA_TASKS
+from corpus_later import LATER
 from corpus_times import TIMED, TIMED_TASKS
 from evaluator import TASK, Evaluator
 from judge_corpus import Judge, Judged, lacking
@@ -83,7 +84,8 @@ def judge_kernels(folder: Path, only: str) -> list[JudgedKernel]:
 
 
 _MADE_ON_THE_CPU = (
-    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py` is judged as `planish verify` judges it,\non the CPU."
+    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py` and `corpus_times.py` is judged\n"
+    "as `planish verify` judges it, on the CPU."
 )
 _MADE_ON_A_GPU = (
     "Made by `tests/cheats/run_corpus.py --target cuda`, which `make test-gpu` runs: each solution of `tests/cheats/corpus.py` and\n"
@@ -141,7 +143,7 @@ def main() -> int:
     options = parser.parse_args()
     cuda = options.target == "cuda"
     jobs = options.jobs or (max(1, min(12, (os.cpu_count() or 1) * 3 // 4)) if cuda else 1)
-    wanted = [e for e in [*CORPUS, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]
+    wanted = [e for e in [*CORPUS, *LATER, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]
     left_out = [(e, what) for e in wanted if (what := lacking(e))]
     entries = [e for e in wanted if not lacking(e)]
     kernels_wanted = cuda and any(options.only in kernel.name for kernel in KERNELS)

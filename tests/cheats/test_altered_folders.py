@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "ship"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "executor"))
 
 from planish import rt
+from planish.ship.archive import cpu_flags
 from shipping import seal, ship
 
 Alteration = Callable[[Path, Path], None]
@@ -40,6 +41,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert evaluated["outcome"] == "ok"
     made = ship(folder, TASK)
     sha256 = evaluated["compile"]["kernels"][0]["sha256"]
+    (made / "blobs").rmdir()  # no constants
     (made / "kernels").mkdir()
     shutil.copy(next((folder / "cache").rglob(f"{sha256}.so")), made / "kernels" / "k0.so")
     (made / "kernels" / "k0.cpp").write_text(GOOD)
@@ -51,7 +53,8 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     kernel = {"language": "cpp", "entry": "k0", "source_sha256": _sha256(GOOD.encode()), "binary_sha256": sha256}
     times = {"shipped": {"median_ms": 2.0, "lo_ms": 1.0, "hi_ms": 3.0, "samples_ms": samples}}
     (made / "evidence.json").write_text(json.dumps({"schema": "planish.evidence/1", "times": times, "kernels": [kernel]}))
-    _manifest(made, binaries=["kernels/k0.so"], program=evaluated["program"], task={"name": "task"}, planish="0.1.0", torch=torch.__version__)
+    _manifest(made, binaries=["kernels/k0.so"], program=evaluated["program"], task={"name": "task"}, planish="0.1.0", torch=torch.__version__,
+              cpu_flags=sorted(cpu_flags()))  # fmt: skip
     seal(made)
     yield made
 
@@ -277,7 +280,7 @@ def test_the_folder_itself_is_proved_and_a_copy_of_it_too(shipped: Path, tmp_pat
 
 def test_falling_back_to_the_original_is_no_proof(shipped: Path, tmp_path: Path) -> None:
     shutil.copytree(shipped, tmp_path / "elsewhere")
-    _manifest(tmp_path / "elsewhere", cpu_flags=["an_instruction_set_of_no_cpu"])
+    _manifest(tmp_path / "elsewhere", cpu_flags=[*sorted(cpu_flags()), "an_instruction_set_of_no_cpu"])
     code, document = verify(shipped, tmp_path / "elsewhere")
     assert code == 1 and document["verified"] is False
     assert "fell back" in str(document["message"])

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from corpus import CORPUS, Entry
+from corpus_later import LATER
 from corpus_times import TIMED
 from evaluator import PLANISH
 from judge_corpus import Judge
 
-ALL = [*CORPUS, *TIMED]
+ALL = [*CORPUS, *LATER, *TIMED]
 QUICK = [e for e in ALL if e.quick]
 
 

@@ -6,6 +6,7 @@ import argparse
 import faulthandler
 import os
 import platform
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -16,11 +17,13 @@ from planish import preload, rt
 from planish.errors import PlanishError, first_line, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner import own_tmp
+from planish.runner.callers import CALLERS
 from planish.runner.handles import Bound, Handle, ProgramHandle
 from planish.runner.timing import Limits, Stopwatch, summary
 from planish.wire import Channel, answer_bell, await_bell, die_with_parent, serve
 
 _KEPT = 1 << 30  # bytes that a process may cache
+_MOST_SAID = 400  # characters of what a module raised
 
 
 def device_facts(device: torch.device) -> dict[str, Any]:
@@ -132,10 +135,44 @@ class Runner:
     def run(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         handle, prepared = self._find(params["handle"], params["data"])
         with torch.no_grad():
+            if params.get("caller"):
+                return self._run_as(str(params["caller"]), handle, prepared)
+            begun, calls = time.monotonic(), max(1, int(params.get("calls") or 1))
+            done = 1
+            while done < calls and time.monotonic() - begun < float(params.get("seconds") or 0):  # all but the last for nobody
+                handle.before(prepared)
+                handle.call(prepared)
+                self._settle()
+                done += 1
             watch = Stopwatch(self.device, 0)
             samples = watch.samples(lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result))
+            handle.look(prepared)
         self._give_back()
-        return {"ms": samples[0]}
+        return {"ms": samples[0], "calls": done}
+
+    def _run_as(self, caller: str, handle: Handle, prepared: Any) -> dict[str, Any]:
+        """`raised`: many solutions cannot be called so, and say it by an exception."""
+        if caller not in CALLERS:
+            raise PlanishError("bad_program", f"no caller '{caller}'")
+        handle.before(prepared)
+        begun = time.perf_counter()
+        try:
+            result = handle.call_as(caller, prepared)
+            self._settle()
+        except Exception as error:
+            if is_device_failure(error) or "illegal memory access" in str(error) or "misaligned address" in str(error):
+                raise
+            return {"ms": 0.0, "raised": _first_line(error)[:_MOST_SAID]}
+        ms = 1000 * (time.perf_counter() - begun)
+        handle.store_as(caller, prepared, result)
+        handle.look(prepared)
+        return {"ms": ms}
+
+    @named
+    def wind(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        handle = self.handles.get(int(params["handle"]))
+        moved = handle.wind(int(params["calls"])) if handle is not None else []
+        return {"moved": [words[:_MOST_SAID] for words in moved[:8]]}
 
     @named
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -257,7 +294,7 @@ def main() -> None:
     if options.compiles:
         preload.for_compiling()
     runner = Runner(options.device)
-    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench", "call")
+    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench", "call", "wind")
     serve(Channel.of_fd(3), {name: getattr(runner, name) for name in names})
 
 

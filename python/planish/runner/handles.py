@@ -65,6 +65,21 @@ class Handle(ABC):
         """What `call` gives, made beforehand: whoever times calls subtracts what lies around them."""
         raise PlanishError("bad_program", "only a module can be called so")
 
+    def call_as(self, caller: str, prepared: Any) -> Any:
+        """`call` by one of callers.CALLERS; `store_as` stores what it gives."""
+        raise PlanishError("bad_program", "only a module can be called so")
+
+    def store_as(self, caller: str, prepared: Any, result: Any) -> None:
+        raise PlanishError("bad_program", "only a module can be called so")
+
+    def look(self, prepared: Any) -> None:
+        """After a call that is tested: what it left for the next ones. Raises PlanishError(launch_failed) where it may not."""
+        return
+
+    def wind(self, calls: int) -> list[str]:
+        """Makes what counts its calls as if there had been so many more. In words, what that is."""
+        return []
+
     def results(self, prepared: Any, result: Any) -> list[torch.Tensor]:
         """What is due in each bound output, where it lies: nothing is copied. Raises PlanishError(launch_failed) where something else came."""
         raise PlanishError("bad_program", "only a module can be called so")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,11 +26,13 @@ from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
+from planish.runner.callers import inputs_of, state_of
 from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
-from planish.runner.seen import ALL, bonds, changed, settings
+from planish.runner.seen import ALL, GRADIENTS, bonds, changed, settings
+from planish.runner.wound import Wound
 from planish.ship import holders
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 from planish.ship.watch import Watch
@@ -101,6 +104,16 @@ class ProgramWatch:
         self._before = self._runs() if self._runs is not None else 0
         self.calls = 0
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Calls in it do not count, whoever answers them."""
+        before, calls = self._runs() if self._runs is not None else 0, self.calls
+        try:
+            yield
+        finally:
+            self.calls = calls
+            self._before += self._runs() - before if self._runs is not None else 0
+
     def report(self) -> dict[str, Any]:
         """{calls, ran, reason}; `ran` is None where there is no program."""
         if self._runs is None:
@@ -129,6 +142,7 @@ class _Call:
     watch: Any = None  # the objects among the arguments, as they are before each call
     nothing: Any = None  # a result that no call made
     generator: torch.Tensor | None = None  # the state of torch's that a call begins with
+    untouched: list[tuple[str, dict[str, Any], str, torch.Tensor]] = field(default_factory=list)  # buffers that the task's calls leave as they are
 
 
 class ModuleHandle(Handle):
@@ -160,12 +174,17 @@ class ModuleHandle(Handle):
         self.model = model.to(device)
         owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
-        self.first = owned if self.places.kind == "own" else []
+        # A buffer that the task's calls leave alone is state that a solution keeps from call to call, as its users would find it.
+        changes = any(out["kind"] == "mutate_buffer" for out in graph["outputs"])
+        self.first = owned if self.places.kind == "own" and changes else []
         self.device = device
         self.given: set[int] = set()  # memory that callers gave
         self.usual: dict[int, frozenset[str]] | None = None  # what the task's own results share
         self.rehearse = False  # on copies of what it may not write, to tell whether it does
         self.watch = ProgramWatch(self.model)
+        self.made = 0  # calls, of all kinds
+        self.differentiates = False  # the present caller records gradients, so that results may ask for some
+        self.wound = Wound(self.model, path) if path.is_file() and not reference else None
 
     def prepare(self, bound: Bound) -> _Call:
         leaves: list[Any] = [None] * self.tree.num_leaves
@@ -174,6 +193,7 @@ class ModuleHandle(Handle):
         call = _Call(leaves)
         bound_state = self.places.kind != "own"
         mutated = {o["target"] for o in self.graph["outputs"] if o["kind"] == "mutate_input"}
+        moving = {o["target"] for o in self.graph["outputs"] if o["kind"] == "mutate_buffer"}
         for position, item in enumerate(self.graph["inputs"]):
             tensor = bound.names.get(f"in{position}")
             if tensor is None:
@@ -202,6 +222,8 @@ class ModuleHandle(Handle):
                 own_buffer = None if owner is None else owner.get(key)
                 if owner is not None and own_buffer is not None and own_buffer.shape == tensor.shape and own_buffer.dtype is tensor.dtype:
                     call.buffers.append((owner, key, tensor))
+                    if item["name"] not in moving:
+                        call.untouched.append((item["name"], owner, key, tensor))
         user = tensor_output = 0
         for out in self.graph["outputs"]:
             if out["kind"] != "scalar":  # out0, out1, … count the tensors
@@ -242,7 +264,35 @@ class ModuleHandle(Handle):
 
     def call(self, prepared: _Call) -> Any:
         self.watch.calls += 1
+        self.made += 1
         return self.model(*prepared.args, **prepared.kwargs)
+
+    def call_as(self, caller: str, prepared: _Call) -> Any:
+        args, kwargs = prepared.args, prepared.kwargs
+        if not prepared.watch:  # objects are known by who they are
+            args, kwargs = pytree.tree_unflatten(inputs_of(caller, prepared.leaves, (leaf for leaf, _ in prepared.mutated)), self.tree)
+        self.made += 1
+        with self.watch.aside(), state_of(caller):
+            return self.model(*args, **kwargs)
+
+    def store_as(self, caller: str, prepared: _Call, result: Any) -> None:
+        self.differentiates = caller != "inference"
+        try:
+            self.store(prepared, result)
+        finally:
+            self.differentiates = False
+
+    def look(self, prepared: _Call) -> None:
+        for name, owner, key, first in prepared.untouched:
+            now = owner.get(key)
+            if now is None or not bool(((now == first) | ((now != now) & (first != first))).all()):
+                message = f"a call changes its buffer {name!r}, which the task's leaves as it is: later calls would find another"
+                raise PlanishError("launch_failed", message, "keep what changes from call to call elsewhere, and let no result depend on it")
+        if self.wound is not None:
+            self.wound.look(self.made)
+
+    def wind(self, calls: int) -> list[str]:
+        return self.wound.wind(calls) if self.wound is not None else []
 
     def store(self, prepared: _Call, result: Any) -> None:
         for what, copy, tensor in prepared.copies:
@@ -301,7 +351,8 @@ class ModuleHandle(Handle):
 
     def _refuse_shared(self, prepared: _Call, leaves: list[Any]) -> None:
         """A caller may write into what it got, wherever it may into the task's own result. Raises PlanishError(launch_failed)."""
-        ours = {user: found for _, user, _ in prepared.outputs if user < len(leaves) and (found := bonds(leaves[user], prepared.leaves, self.model))}
+        allowed = frozenset({GRADIENTS} if self.differentiates else ())
+        ours = {u: found for _, u, _ in prepared.outputs if u < len(leaves) and (found := bonds(leaves[u], prepared.leaves, self.model) - allowed)}
         if not ours or (self.usual is not None and all(found <= self.usual.get(user, frozenset()) for user, found in ours.items())):
             return
         if self.usual is None:  # few do: only then the task's own is asked

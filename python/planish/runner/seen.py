@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 _INPUT, _STATE = "shares memory with an input", "shares memory with a parameter or buffer"
-_ITSELF, _GRADIENTS = "has elements that share one place in memory", "requires gradients"
-ALL = frozenset({_INPUT, _STATE, _ITSELF, _GRADIENTS})
+_ITSELF, GRADIENTS = "has elements that share one place in memory", "requires gradients"
+ALL = frozenset({_INPUT, _STATE, _ITSELF, GRADIENTS})
 
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "the default dtype": torch.get_default_dtype,
@@ -32,7 +32,7 @@ def bonds(result: Any, inputs: Iterable[Any], model: nn.Module) -> frozenset[str
     if any(size > 1 and stride == 0 for size, stride in zip(result.shape, result.stride(), strict=True)):
         found.add(_ITSELF)
     if result.requires_grad:
-        found.add(_GRADIENTS)
+        found.add(GRADIENTS)
     return frozenset(found)
 
 

@@ -5,6 +5,7 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 
 from __future__ import annotations
 
+import hashlib
 import importlib.machinery
 import importlib.util
 import json
@@ -65,7 +66,8 @@ class Shipped:
         if self.mode == "program":
             self.program = json.loads(files.read("program.json"))
         self.module = executor_module
-        self.extension = load_extension(files) if self.mode == "program" else None
+        self.altered = self._altered("program.json", "planish_call.so") if self.mode == "program" else ""
+        self.extension = load_extension(files) if self.mode == "program" and not self.altered else None
         self._executors: dict[torch.device, Any] = {}
         shipped[self.key] = self
 
@@ -80,7 +82,7 @@ class Shipped:
                     binaries = [self.files.path(name) for name in self.manifest["binaries"]]
                     runtime = self.files.path("libplanish_rt.so") if native else None
                     found = self.module.Executor(
-                        self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device, self.manifest.get("effects", [])
+                        self.program, binaries, self._constant, runtime, device, self.manifest.get("effects", [])
                     )
                 except AttributeError as error:  # of a library: a live module's folder is run by the installed version
                     found = f"made by Planish {self.manifest.get('planish', 'of another version')}, which this one cannot run ({error}); optimise it again"
@@ -94,7 +96,23 @@ class Shipped:
         direct: int = 0 if self.extension is None else self.extension.hits()  # counted for the whole process
         return direct + sum(getattr(e, "runs", 0) for e in self._executors.values())
 
+    def _altered(self, *names: str) -> str:
+        """Which of these is not what the manifest says that was shipped; empty where all are, or it lists no files (a single file is one)."""
+        listed: dict[str, str] = self.manifest.get("files") or {}
+        for name in names if listed else ():
+            if name in self.files and hashlib.sha256(self.files.read(name)).hexdigest() != listed.get(name):
+                return f"altered: {name} is not the file that was shipped; ship it again"
+        return ""
+
+    def _constant(self, blob: str) -> bytes:
+        content: bytes = self.files.read(f"blobs/{blob}")
+        if hashlib.sha256(content).hexdigest() != blob:
+            raise OSError(f"altered: the constant {blob[:12]} is not what its name says; ship it again")
+        return content
+
     def _why_not(self, device: torch.device) -> str | None:
+        if altered := self.altered or self._altered(*self.manifest["binaries"], "libplanish_rt.so"):
+            return altered
         if device.type != self.program["target"]:
             return f"made for {self.program['target']}, called on {device.type}"
         if device.type == "cuda":

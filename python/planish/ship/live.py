@@ -74,10 +74,11 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
     (`compile`; for a module given here). With a module that is not the one that the
     program was made for, in its code or in anything that its forward can reach, it raises another_module.
 
-    Raises PlanishError: not_shipped, already_attached, another_module, not_exportable, bad_request, foreign_code."""
+    Raises PlanishError: not_shipped, altered, already_attached, another_module, not_exportable, bad_request, foreign_code."""
     folder = Path(path).resolve()
     if not (folder / "ship.json").exists():
         raise PlanishError("not_shipped", f"{folder}: no shipped folder (it has no ship.json)", "give the folder that `planish optimize --out` wrote")
+    _refuse_altered(folder)
     if (solution := solution_in(folder)) is not None:
         return _load_solution(folder, solution, module, foreign)
     if module is not None:
@@ -88,6 +89,35 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
         raise PlanishError("not_shipped", f"{folder}: made from a live module", "call planish.load(folder, module) with that module")
     loaded: nn.Module = load_module_file(folder / "module.py").load()
     return loaded
+
+
+def _refuse_altered(folder: Path) -> None:
+    """What is imported is what was shipped: a file that somebody edited would run unproved. (Who also writes new digests is found by `planish verify`
+    alone.) Libraries, program and constants are compared by Shipped, which leaves the original running. Raises PlanishError(altered, not_shipped)."""
+    try:
+        manifest = json.loads((folder / "ship.json").read_bytes())
+        if manifest.get("schema") != "planish.ship/1":
+            raise ValueError(f"its schema is {manifest.get('schema')!r}, expected 'planish.ship/1'")
+        listed = manifest.get("files")
+        if listed is None:  # written by hand: nothing is said of what lies there
+            return
+        digests = [(str(name), str(digest)) for name, digest in listed.items()]
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise PlanishError("not_shipped", f"{folder}: ship.json cannot be read: {error!r}", "ship it again") from error
+    for name, digest in digests:
+        if not name.endswith(".py"):
+            continue
+        try:
+            file = folder / name
+            same = file.is_file() and file.resolve().is_relative_to(folder) and hashlib.sha256(file.read_bytes()).hexdigest() == digest
+        except (OSError, ValueError) as error:
+            raise PlanishError("altered", f"{folder}: {name!r} cannot be read: {error}", "ship it again") from error
+        if not same:
+            raise PlanishError("altered", f"{folder}: {name} is not the file that was shipped", "ship it again, or give the folder as it was")
+    known = {name for name, _ in digests} | {"ship.json"}
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in (".py", ".so") and file.relative_to(folder).as_posix() not in known:
+            raise PlanishError("altered", f"{folder}: {file.relative_to(folder)} was added", "remove it, or ship it again")
 
 
 def solution_in(folder: Path) -> Path | None:
