@@ -5,8 +5,9 @@
 
 A form is how a weight is stored and what the program says of it, in tensor operators as quantised checkpoints' Python does. The program is
 its graph cut once, with the first guess of every kernel's schedule and no search. A row of JSON: microseconds a layer, the bytes of codes
-and scales a layer, their part of the rate at which this card reads, and errors against the same numbers in float64, eager's beside.
-`--check` times nothing, takes other numbers of rows, both 16-bit types and small layers too, and fails where an error is more than twice eager's.
+and scales a layer, their part of the rate at which this card reads, and times of eager's operators. `--check` compares with the same
+numbers in float64 and times nothing: it takes other numbers of rows, both 16-bit types and small layers, and fails where an error is more
+than twice eager's.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ FORMS: dict[str, type[Quantised]] = {
 
 
 class Chain(nn.Module):
-    """Layers of one form, each behind the other where a row of results is a row of the next; otherwise side by side."""
+    """Layers of one form, one after the other: what a row of results has more or less than the next takes is left out or repeated."""
 
     def __init__(self, form: str, n: int, k: int, dtype: torch.dtype, count: int) -> None:
         super().__init__()

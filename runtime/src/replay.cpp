@@ -207,13 +207,15 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
   made->driver = &d;
   made->stream = stream;
   if (refused(d.graph_create(&made->graph, 0), "making a graph")) return nullptr;
-  bool whole = true;
+  bool whole = true, behind_step = false;
   for (const Unit& unit : units_) {
     const auto add = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count) {
       const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
       cu::GraphNode added = nullptr;
       const bool first = made->nodes.empty();
-      const bool early = unit.step != nullptr && overlaps(*unit.step, first) && d.graph_add_edges != nullptr;
+      // What comes behind copies waits for them in full, as behind nothing of this call.
+      const bool early = unit.step != nullptr && overlaps(*unit.step, !behind_step) && d.graph_add_edges != nullptr;
+      behind_step = unit.step != nullptr;
       // One after the other: temporaries of different steps may share memory.
       whole = !refused(d.graph_add_kernel(&added, made->graph, &before, first || early ? 0 : 1, &node),
                        "adding a kernel to a graph");

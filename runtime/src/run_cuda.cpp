@@ -92,12 +92,12 @@ Status run_cuda(prt_program* program, void* const* pointers, int first, int last
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));
   const cu::Driver& d = *program->driver;
   auto joint = program->joint_copies.begin();
-  bool launched = false;  // a kernel of this call
+  bool launched = false;  // the launch before is a step of this call
   for (int s = first; s < last; ++s) {
     while (joint != program->joint_copies.end() && joint->first < s) ++joint;
     if (joint != program->joint_copies.end() && joint->first == s && s + joint->count <= last) {
       PRT_CHECK(launch_copies(*program, *joint, pointers, base, stream));
-      launched = true;
+      launched = false;  // what comes behind copies waits for them in full
       s += joint->count - 1;
       continue;
     }

@@ -1,8 +1,8 @@
 #pragma once
 
 /// What `sm90/decode_attention.cuh` runs on where there is no GPU: the file of instructions once more, as C++. Threads
-/// of a block are fibers that take turns where they wait; a copy reads when it is asked for, and arrives when its thread
-/// waits for it, not before.
+/// of a block are fibers that take turns where they wait; a copy reads when it is asked for, and arrives when its
+/// thread waits for it, not before.
 namespace planish::codegen {
 
 /// Behind `printing::prelude(false)`: what the language has on a GPU, and a block after the other.

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,12 +22,13 @@ namespace {
 struct Step {
   bool watched = false;  ///< another launch reads a cache before the write
   bool apart = false;    ///< a launch between the write and the attention
+  bool noted = false;    ///< and another scatter between, of something else
 };
 
 constexpr std::int64_t heads = 8, group = 4, places = 2048, width = 128;
 
-int state(GraphBuilder& g, const std::string& name) {
-  const int id = g.input({1, heads, places, width}, DType::bf16);
+int state(GraphBuilder& g, const std::string& name, const Shape& shape = {1, heads, places, width}) {
+  const int id = g.input(shape, DType::bf16);
   g.graph.inputs.back() = {id, "buffer", name, -1, ""};
   return id;
 }
@@ -46,6 +48,13 @@ program::Program composed(const Step& step) {
                   {1, heads, places, width}, DType::bf16);
   };
   const int new_keys = write(keys, k), new_values = write(values, v);
+  if (step.noted) {
+    const int table = state(g, "table", {64, 32});
+    const int row = g.input({1, 32}, DType::bf16);
+    const int noted = g.node("index_copy.default", {V("self", table), I("dim", 0), V("index", place), V("source", row)},
+                             {64, 32}, DType::bf16);
+    g.graph.outputs.push_back({"mutate_buffer", noted, "table", -1, ""});
+  }
   const int seen =
       step.apart ? g.node("neg.default", {V("self", new_keys)}, {1, heads, places, width}, DType::bf16) : new_keys;
   if (step.apart) g.output(seen);
@@ -101,15 +110,36 @@ TEST_CASE(
   CHECK(program.kernels.size() == static_cast<std::size_t>(std::ranges::count_if(program.steps, [](const auto& step) {
           return std::holds_alternative<program::Launch>(step);
         })));
-  // Both caches are written by the launch that is given them; nothing else writes them.
+  // Both caches are written by this launch, and no other is given one of them.
   const auto& source = program.kernels[static_cast<std::size_t>(launch->kernel)].source;
-  const auto entry = source.substr(source.find("planish_kernel("));
-  CHECK(entry.contains(", unsigned short* in"));
-  CHECK(entry.contains("const long long* w"));
+  const std::string entry = source.substr(source.rfind("planish_kernel("));
+  std::set<int> caches;
+  std::size_t at = 0, place = 0;
+  for (; at < entry.find(")"); ++place) {
+    const std::size_t end = std::min(entry.find(", ", at), entry.find(")"));
+    const std::string parameter = entry.substr(at, end - at);
+    if (parameter.contains("unsigned short* in") && !parameter.contains("const "))
+      caches.insert(std::get<program::BufferArg>(launch->args[place]).buffer);
+    at = end + 2;
+  }
+  CHECK(caches.size() == 2);
+  CHECK(place == launch->args.size());
+  for (const auto& step : program.steps) {
+    const auto* const other = std::get_if<program::Launch>(&step);
+    if (other == nullptr || other == launch) continue;
+    for (const auto& arg : other->args) {
+      const auto* const buffer = std::get_if<program::BufferArg>(&arg);
+      CHECK_FALSE((buffer != nullptr && caches.contains(buffer->buffer)));
+    }
+  }
 }
 
 TEST_CASE("keys wait where another launch has to do with the cache") {
   CHECK(launch_with(composed({.watched = true}), "decode_attention<P, W, false>(") != nullptr);
+}
+
+TEST_CASE("a write joins its attention past another one, of something else") {
+  CHECK(launch_with(composed({.noted = true}), "decode_attention<P, W, ") != nullptr);
 }
 
 TEST_CASE("a write that another launch comes behind stays by itself") {

@@ -62,6 +62,7 @@ CASES = {
     "one row": Case("return x.sort().values", "torch.randn(2000)", 1),
     "two orders": Case("return torch.sort(x)[0], torch.topk(x, 3)[1]", "torch.randn(4, 30)", 2),
     "counts": Case("return torch.histc(x.view(-1).float(), bins=16, min=0, max=15).int()", "torch.randint(-2, 18, (40, 8))", 0),
+    "histogram of ends that are rounded": Case("return torch.histc(x, bins=60, min=0.1, max=0.7)", "torch.arange(0, 8000) * 0.0001", 0),
     "histogram": Case("return torch.histc(x * 2, bins=7, min=-1, max=1.5)", "torch.randn(9, 50)", 0),
     "searched": Case("return torch.searchsorted(x, y), torch.searchsorted(x, y, right=True)", "torch.randn(4, 37).sort(-1).values, torch.randn(4, 50)", 0),
     "buckets": Case("return torch.bucketize(x * 2, y, out_int32=True) + 1", "torch.randn(4, 50), torch.linspace(-2, 2, 9)", 0),

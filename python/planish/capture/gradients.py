@@ -21,7 +21,7 @@ def gradients_refused(program: ExportedProgram, path: Path) -> Iterator[None]:
     """While this holds, whatever is raised of a program that records gradients names the line that does. Raises PlanishError (not_exportable)."""
     try:
         yield
-    except PlanishError:
+    except (PlanishError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:
         where = recorded_at(program)

@@ -162,7 +162,7 @@ class Runner:
         except Exception as error:
             if is_device_failure(error) or "illegal memory access" in str(error) or "misaligned address" in str(error):
                 raise
-            return {"ms": 0.0, "raised": _first_line(error)[:_MOST_SAID]}
+            return {"ms": 0.0, "raised": first_line(error)[:_MOST_SAID]}
         ms = 1000 * (time.perf_counter() - begun)
         handle.store_as(caller, prepared, result)
         handle.look(prepared)

@@ -23,7 +23,7 @@ void decode_place(const ir::Space& space, std::span<const int> variables, std::i
   }
 }
 
-/// Whether units begin at the same elements for both, one after the other.
+/// Units of both begin at the same elements, one after the other.
 bool same_units(const Kernel& attention, const std::vector<int>& batch, const KeyRows& rows, const Kernel& scatter,
                 const std::vector<int>& unit, const Output& output, std::int64_t units) {
   std::vector<std::int64_t> here(attention.space.extents.size()), there(scatter.space.extents.size());
@@ -51,6 +51,11 @@ Result<WrittenRows> written_rows(const Kernel& attention, const Decode& d, const
     return apart("another write than of keys and of values");
   if (std::ranges::any_of(scatter.nodes, gathers))
     return apart("writes of what lies at places known at run time alone");
+  const auto reads = [&](const KeyRows& rows) {
+    return std::ranges::count_if(attention.nodes,
+                                 [&](const Node& node) { return node.op == Op::load && node.input == rows.input; });
+  };
+  if (reads(d.keys) != 1 || reads(d.values) != 1) return apart("a cache that is read as something else, too");
   const Output& key = scatter.outputs[static_cast<std::size_t>(keys)];
   const Output& value = scatter.outputs[static_cast<std::size_t>(values)];
   if (!is_key(key, d.keys, d) || !is_key(value, d.values, d)) return apart("writes that are no whole keys and values");

@@ -42,7 +42,7 @@ program::Aten with_buffers(const ir::GraphNode& node, F&& buffer) {
 /// Collects buffers, kernels and steps. Buffers appear when first referenced.
 class Composer {
  public:
-  /// `joins`: packings of parameters and inputs run first, and zeros, as few launches. What is emitted must then
+  /// `joins`: packings of parameters and inputs run first, and zeros, as few launches. Regions and what is emitted
   /// outlive this.
   Composer(const ir::Graph& graph, const Device& device, bool joins = false)
       : graph_(graph), device_(device), producers_(graph.producers()), joins_(joins) {

@@ -53,11 +53,18 @@ class WriteJoiner {
     return known != origins_.end() && known->second.emitted->few_queries.has_value() == reader;
   }
 
-  /// The last write before this step that can come right before it: between them are launches alone that neither touch
-  /// what it writes nor write what it reads.
+  /// The last write of what this step reads, if it can come right before it: between them are launches and copies that
+  /// neither touch what it writes nor write what it reads.
   std::optional<std::size_t> write_before(std::size_t at) const {
+    const auto& reader = std::get<Launch>(program_.steps[at]);
+    const std::set<int> read = buffers_of(reader, program_.kernels[static_cast<std::size_t>(reader.kernel)], false);
     std::set<int> touched, written;
     for (std::size_t s = at; s-- > 0;) {
+      if (const auto* const copy = std::get_if<program::Copy>(&program_.steps[s])) {
+        touched.insert({copy->from, copy->to});
+        written.insert(copy->to);
+        continue;
+      }
       const auto* const launch = std::get_if<Launch>(&program_.steps[s]);
       if (launch == nullptr) return std::nullopt;
       const program::KernelSource& kernel = program_.kernels[static_cast<std::size_t>(launch->kernel)];
@@ -65,7 +72,8 @@ class WriteJoiner {
       const auto met = [](const std::set<int>& a, const std::set<int>& b) {
         return std::ranges::any_of(a, [&](int buffer) { return b.contains(buffer); });
       };
-      if (is(*launch, false)) return met(own, touched) || met(all, written) ? std::nullopt : std::optional(s);
+      if (is(*launch, false) && met(own, read))
+        return met(own, touched) || met(all, written) ? std::nullopt : std::optional(s);
       touched.insert(all.begin(), all.end());
       written.insert(own.begin(), own.end());
     }
@@ -118,8 +126,8 @@ class WriteJoiner {
     return out;
   }
 
-  /// Whether no launch but the write and the read has anything to do with this cache before them, nor with what it is a
-  /// copy of, which may be the same memory.
+  /// No launch but the write and the read has anything to do with this cache before them, nor with what it is a copy
+  /// of, which may be the same memory.
   bool is_early(int buffer, const Launch& write, std::size_t at) const {
     std::vector<int> all{buffer};
     for (std::size_t s = 0; s < at; ++s)

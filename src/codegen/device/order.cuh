@@ -17,7 +17,7 @@
 #include "types.cuh"
 
 #define ORDER_FN PL_DEVICE
-#include "order_keys.cuh"
+#include "shared/order_keys.h"
 
 PL_DEVICE u64 from_lane(u64 item, int mask) {
   return __shfl_xor_sync(~0u, item, mask);
@@ -190,7 +190,7 @@ PL_DEVICE void order_slices(P& p, Candidates<P>& found, typename P::Item* candid
   find_first<P, wanted>([&](int place) { return p.item(row, place); }, begin, end, found);
   for (int rank = (int)threadIdx.x; rank < wanted; rank += P::threads) {
     if (P::slices > 1)
-      candidates[(int)blockIdx.x * wanted + rank] = found.items[rank];
+      candidates[(u64)blockIdx.x * wanted + rank] = found.items[rank];
     else if (rank >= P::first)
       p.store(row, rank - P::first, (int)place_of(found.items[rank]));
   }

@@ -80,7 +80,11 @@ Result<int> count_nonzero(const Site& s) {
 Result<int> bin_of(Builder& b, int x, double least, double most, std::int64_t bins) {
   int place = -1;
   if (is_floating(b.dtype(x))) {
-    place = b.cast(b.div(b.mul(b.sub(x, least), static_cast<double>(bins)), most - least), DType::i64);
+    // The ends are numbers of the elements' dtype before they are subtracted.
+    const double width = b.dtype(x) == DType::f64
+                             ? most - least
+                             : static_cast<double>(static_cast<float>(most) - static_cast<float>(least));
+    place = b.cast(b.div(b.mul(b.sub(x, least), static_cast<double>(bins)), width), DType::i64);
   } else {
     const auto from = static_cast<std::int64_t>(least), width = static_cast<std::int64_t>(most) - from;
     // PyTorch multiplies in 32 bits where the elements have no more.

@@ -40,6 +40,7 @@ class CppOrderText {
     std::string out = "struct Policy {\n";
     out += fmt::format("static constexpr i64 length = {}, first = {}, count = {}, rows = {};\n", order_.length,
                        order_.first, order_.count, order_.rows);
+    out += fmt::format("static constexpr bool few = {};\n", order_.few());
     out += fmt::format("typedef {} Item;\n", is_wide() ? "WideItem" : "u64");
     for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
       out += fmt::format("const {}* in{};\n", cpp::storage_name(kernel_.inputs[i].dtype), i);
@@ -217,8 +218,9 @@ Result<Emitted> emit_cpp_order(const Kernel& given, const RowOrder& order, const
   } else {
     text += "order_rows(policy, room, 0, 1);\n}\n";
   }
-  // At most what OrderRow::room says.
-  out.scratch_bytes = {2 * order.length * (policy.is_wide() ? 16 : 8) * threads};
+  // OrderRow::room items of each thread.
+  const std::int64_t room = order.few() ? order.ranks() : 2 * order.length;
+  out.scratch_bytes = {room * (policy.is_wide() ? 16 : 8) * threads};
   return out;
 }
 

@@ -104,8 +104,9 @@ std::int64_t longest_order(const Device& device) {
 
 Status check_order(const Kernel& kernel, std::int64_t longest) {
   PLANISH_TRY(const RowOrder order, order_of(kernel));
-  if (order.length > std::numeric_limits<std::int32_t>::max() || order.rows > std::numeric_limits<std::int32_t>::max())
-    return no_order("rows of too many elements");
+  // Places behind a row's end are counted in 32 bits, too.
+  constexpr std::int64_t most_elements = std::int64_t{1} << 30;
+  if (order.length > most_elements || order.rows > most_elements) return no_order("rows of too many elements");
   // A block has room for half as many keys of 64 bits.
   const bool wide = size_of(order.dtype) == 8;
   if (order.length > (wide ? longest / 2 : longest) && (order.ranks() > most_ranks || !order.folds.empty()))

@@ -32,8 +32,10 @@ struct RowOrder {
   std::int64_t rows = 1;
   std::vector<int> folds;  ///< reductions of rows that elements or results need, by phase
 
-  /// So many elements of a row are put in order.
+  /// Elements of a row that are put in order.
   std::int64_t ranks() const { return first + count; }
+  /// On a processor: ranks that insertion finds, without the whole row in order (device/cpu/order.h).
+  bool few() const { return ranks() <= 128 && 2 * ranks() <= length; }
 };
 
 bool has_ranks(const Kernel& kernel);

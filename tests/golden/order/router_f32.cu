@@ -21,7 +21,7 @@
 // ---- src/codegen/device/types.cuh ----
 
 #define ORDER_FN PL_DEVICE
-// ---- src/codegen/device/order_keys.cuh ----
+// ---- src/codegen/device/shared/order_keys.h ----
 // ---- src/codegen/device/order.cuh ----
 struct Policy {
   static constexpr int length = 128, first = 0, count = 8;

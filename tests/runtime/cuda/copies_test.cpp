@@ -77,6 +77,21 @@ TEST_CASE("copy steps: without a graph they are one launch as well, and by range
   CHECK(p.memory[3][1] == 5);
 }
 
+TEST_CASE("copy steps: a launch behind them begins when they have ended, though it may overlap launches") {
+  Json document = affine_program(dense, {copy(0, 2), copy(0, 3), affine_step(2, 1), affine_step(3, 1)});
+  for (int step : {2, 3}) document["steps"][static_cast<std::size_t>(step)]["programmatic"] = true;
+  for (const char* graph : {"0", "1"}) {
+    const Set how("PLANISH_GRAPH", graph);
+    Program p(document, 4);
+    fake("fake_overlaps") = fake("fake_early_edges") = 0;
+    p.memory[0].assign(250, 3);
+    p.run(0, 4);
+    CHECK(p.memory[1][0] == 7);
+    // The second of the two alone.
+    CHECK(fake("fake_overlaps") + fake("fake_early_edges") == 1);
+  }
+}
+
 TEST_CASE("copy steps that depend on each other come one after the other") {
   const Set on("PLANISH_GRAPH", "1");
   // The fake copies the rows of a launch from the last to the first.

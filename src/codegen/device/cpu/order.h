@@ -11,7 +11,7 @@
 
 typedef unsigned u32;
 #define ORDER_FN FN
-#include "order_keys.cuh"
+#include "shared/order_keys.h"
 
 /// Digit `d` of an item's key, eight bits each.
 FN u32 order_digit(u64 item, int d) {
@@ -41,8 +41,7 @@ struct OrderRow {
   typedef typename P::Item Item;
   static constexpr i64 wanted = P::first + P::count;
   static constexpr i64 insertion = 24, merging = 256;  ///< rows as short as these
-  static constexpr bool few = wanted <= 128 && wanted * 2 <= P::length;
-  static constexpr i64 room = few ? wanted : 2 * P::length;  ///< items of a thread
+  static constexpr i64 room = P::few ? wanted : 2 * P::length;  ///< items of a thread
 
   static void insert(Item* x, i64 count) {
     for (i64 i = 1; i < count; ++i) {
@@ -135,7 +134,7 @@ FN void order_rows(P p, typename P::Item* room, i64 tid, i64 team) {
   for (i64 row = P::rows * tid / team; row < end; ++row) {
     p.begin(row);
     typename P::Item* found;
-    if constexpr (Row::few)
+    if constexpr (P::few)
       found = Row::find_first(p, own);
     else
       found = Row::all(p, own);
