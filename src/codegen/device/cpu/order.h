@@ -40,7 +40,7 @@ template <class P>
 struct OrderRow {
   typedef typename P::Item Item;
   static constexpr i64 wanted = P::first + P::count;
-  static constexpr i64 insertion = 24, merging = 256;  ///< rows as short as these
+  static constexpr i64 insertion = 24, merging = 256;           ///< rows as short as these
   static constexpr i64 room = P::few ? wanted : 2 * P::length;  ///< items of a thread
 
   static void insert(Item* x, i64 count) {
