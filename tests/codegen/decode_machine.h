@@ -48,6 +48,7 @@ struct Fiber {
   std::vector<Copy> asked;
   std::deque<std::vector<Copy>> groups;
   bool over = false;
+  bool waited = false;  // for the launches before
 };
 static std::vector<Fiber> fibers;
 static ucontext_t home;
@@ -100,12 +101,10 @@ static void begin_fiber() {
   fibers[threadIdx.x].over = true;
   next();
 }
-static void before_block();
 static void run_blocks(int blocks, int threads, std::function<void()> kernel) {
   body = std::move(kernel);
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     std::memset(pl_smem, 0xff, sizeof pl_smem);
-    before_block();
     fibers.clear();
     fibers.resize(threads);
     for (Fiber& fiber : fibers) {
@@ -135,7 +134,11 @@ static u16 brain_of(float x) {
 }
 static u32 pack_f16(float low, float high) { return half_of(low) | (u32)half_of(high) << 16; }
 static u32 pack_bf16(float low, float high) { return brain_of(low) | (u32)brain_of(high) << 16; }
+// What a kernel may do before it waits: ask for keys and values, and read the number that lies here.
+static bool asks_early;
+static const void* settled;
 static void cp_async_16(u32 to, const void* from, int bytes) {
+  if (!fibers[threadIdx.x].waited && !asks_early) std::abort();
   if (to % 16 != 0 || to + 16 > sizeof pl_smem || (unsigned long long)from % 16 != 0) std::abort();
   Copy copy{to, {}};
   std::memcpy(copy.read, from, bytes);
@@ -154,17 +157,15 @@ template <int n> void cp_async_wait() {
   }
 }
 static u32 count_in(u32* counter) { return (*counter)++; }
-static int waits;  // that threads of the block have come to
-static void before_block() { waits = 0; }
 static void dependency_launch() {}
-static void dependency_wait() { ++waits; }
+static void dependency_wait() { fibers[threadIdx.x].waited = true; }
 static void prefetch_line(const void*) {}
 template <typename T> T load_visible(const T* from) {
-  if (waits == 0) std::abort();
+  if (!fibers[threadIdx.x].waited && from != settled) std::abort();
   return *from;
 }
 static uint4 load_visible_16(const void* from) {
-  if (waits == 0 || (unsigned long long)from % 16 != 0) std::abort();
+  if (!fibers[threadIdx.x].waited || (unsigned long long)from % 16 != 0) std::abort();
   uint4 v;
   std::memcpy(&v, from, 16);
   return v;

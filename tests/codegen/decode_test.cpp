@@ -205,8 +205,14 @@ double largest_error(const Case& c) {
   if (c.plan.splits > 1) call += fmt::format(", (float*)args[{}], (u32*)args[{}]", count, count + 1);
   CHECK(decode->computed == c.negated);
   const std::int64_t blocks = decode->units * c.plan.splits + 1;  // one has nothing to do
-  source += fmt::format("extern \"C\" void run(void** args) {{ run_blocks({}, {}, [=] {{ planish_kernel({}); }}); }}\n",
-                        blocks, c.plan.warps * 32, call);
+  // What is asked for, or read, before the wait is what may be.
+  std::string before = fmt::format("asks_early = {}; ", c.early);
+  for (std::size_t i = 0; i < text.inputs.size() && c.early; ++i)
+    if (kernel.inputs[static_cast<std::size_t>(text.inputs[i])].value == m.position)
+      before += fmt::format("settled = args[{}]; ", i);
+  source +=
+      fmt::format("extern \"C\" void run(void** args) {{ {}run_blocks({}, {}, [=] {{ planish_kernel({}); }}); }}\n",
+                  before, blocks, c.plan.warps * 32, call);
   REQUIRE(decode_shared_bytes(*decode, plan) <= (1 << 18));
   const Compiled compiled(source, "-O1 -std=c++20 -w");
 
@@ -378,6 +384,14 @@ TEST_CASE("keys and values of its own step are written by the launch that reads 
        .written = 3,
        .first = 62,
        .plan = {2, 2, 2, 1}},
+      {.kv_heads = 2,
+       .group = 4,
+       .keys = 100,
+       .mask = Mask::length,
+       .written = 1,
+       .first = 93,
+       .early = true,
+       .plan = {2, 2, 3, 1}},
       // No key of its own counts: what is written is kept all the same.
       {.kv_heads = 1, .group = 2, .keys = 64, .mask = Mask::length, .written = 2, .first = 60, .plan = {1, 2, 2, 1}},
   };
