@@ -197,6 +197,8 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
       evaluation.outcome = Outcome::ok;
       evaluation.message.clear();
     }
+    // Whoever found it: the runner's clock may be another for whoever comes next.
+    if (evaluation.outcome == Outcome::time_mismatch && loaded.runner != nullptr) replace_runner(loaded);
     release(loaded);
     shared = loaded.died && loaded.after_others;
     return evaluation;

@@ -237,10 +237,8 @@ class TaskEvaluator::Bench {
   }
 
   Result<bool> is_possible() {
-    if (std::string mismatch = time_mismatch(timing_, wall_seconds_); !mismatch.empty()) {
-      task_.replace_runner(loaded_);  // its clock may be another for whoever comes next
+    if (std::string mismatch = time_mismatch(timing_, wall_seconds_); !mismatch.empty())
       return end(Outcome::time_mismatch, std::move(mismatch));
-    }
     std::string why = faster_than_possible(device().facts, task_.needed_of(region_), timing_.median_ms);
     return why.empty() || end(Outcome::faster_than_possible, std::move(why));
   }

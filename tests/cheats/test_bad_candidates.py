@@ -221,7 +221,8 @@ def test_a_kernel_that_turns_the_runners_clock_is_named(evaluator: Evaluator) ->
 def test_a_candidate_that_kills_the_runner_later_harms_no_other(evaluator: Evaluator) -> None:
     head = "#include <cstdlib>\n#include <thread>\n#include <unistd.h>\n"
     later = with_body("static bool once = [] { std::thread([] { usleep(100000); abort(); }).detach(); return true; }(); (void)once;" + COMPUTE, head)
-    assert evaluator.evaluate(later)["outcome"] in {"ok", "crash"}
+    killed = evaluator.evaluate(later)
+    assert killed["outcome"] in {"ok", "crash"}, killed
     for number in range(3):
         found = evaluator.evaluate(_another(100 + number))
         assert found["outcome"] == "ok", found

@@ -191,7 +191,7 @@ from torch import nn
 
 class Model(nn.Module):
     def forward(self, x):
-        y = torch.tanh(x) * 0.5
+        y = torch.abs(x) * 0.5
         return torch.sort(y, dim=-1).values.mean(dim=-1) + 1.0
 
 def get_inputs():
@@ -211,7 +211,7 @@ extern "C" void rows(void** args) {
   float* out = static_cast<float*>(args[1]);
   for (int r = 0; r < 256; ++r) {
     double sum = 0;
-    for (int c = 0; c < 4096; ++c) sum += std::tanh(x[r * 4096 + c]);
+    for (int c = 0; c < 4096; ++c) sum += std::fabs(x[r * 4096 + c]);
     out[r] = static_cast<float>(sum * 0.5 / 4096) + 1.0f;
   }
 }

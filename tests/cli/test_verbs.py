@@ -54,7 +54,8 @@ def test_verify_proves_a_shipped_folder(optimised: Optimised) -> None:
     code, document = optimised.home.document("verify", "small.py", str(optimised.shipped), "--target", "cpu", "--seeds", "2")
     assert code == 0, document
     assert document["verified"] and document["outcome"] == "ok"
-    assert sum(case["regime"] == "task" for case in document["cases"]) == 2
+    # The two that were asked for, and new contents behind many calls.
+    assert sum(case["regime"] == "task" for case in document["cases"]) > 2
     if optimised.result["form"] == "program":
         calls = document["program"]["calls"]
         assert document["program"] == {"calls": calls, "ran": calls, "reason": ""} and calls > len(document["cases"])

@@ -71,6 +71,8 @@ def ship(folder: Path, source: str, **more: Any) -> Path:
     blobs.mkdir(parents=True, exist_ok=True)
     args, kwargs = task.make_inputs(0, "cpu")
     graph = capture(task.model, args, kwargs, blobs, task_path).graph
+    if not any(blobs.iterdir()):  # what ships has no empty folders
+        blobs.rmdir()
     return write(folder / "shipped", task_path, aten_program(graph), graph, **more)
 
 
