@@ -213,7 +213,7 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
       const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
       cu::GraphNode added = nullptr;
       const bool first = made->nodes.empty();
-      // What comes behind copies waits for them in full, as behind nothing of this call.
+      // A launch behind copies waits for them in full, as the first of a call does for what is before it.
       const bool early = unit.step != nullptr && overlaps(*unit.step, !behind_step) && d.graph_add_edges != nullptr;
       behind_step = unit.step != nullptr;
       // One after the other: temporaries of different steps may share memory.

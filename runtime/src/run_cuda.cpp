@@ -97,7 +97,7 @@ Status run_cuda(prt_program* program, void* const* pointers, int first, int last
     while (joint != program->joint_copies.end() && joint->first < s) ++joint;
     if (joint != program->joint_copies.end() && joint->first == s && s + joint->count <= last) {
       PRT_CHECK(launch_copies(*program, *joint, pointers, base, stream));
-      launched = false;  // what comes behind copies waits for them in full
+      launched = false;  // a launch behind copies waits for them in full
       s += joint->count - 1;
       continue;
     }

@@ -9,7 +9,7 @@ namespace planish {
 /// SHA-256 of the bytes, as 64 lower-case hex digits. Thread-safe.
 std::string sha256_hex(std::string_view bytes);
 
-/// The same of bytes that come in pieces. One thread at a time.
+/// A digest of bytes that come in pieces. One thread at a time.
 class Digest {
  public:
   Digest();
@@ -17,7 +17,7 @@ class Digest {
   Digest& operator=(const Digest&) = delete;
   ~Digest();
   void add(std::string_view bytes);
-  /// Of all that was added; nothing may be added afterwards.
+  /// The digest of all that was added; nothing may be added afterwards.
   std::string hex();
 
  private:

@@ -213,7 +213,7 @@ Result<TempDir> copy_to_prove(const std::filesystem::path& folder, const std::st
   return room;
 }
 
-/// What the original, or a trivial output, proves is nothing about the program.
+/// A proof of the original, or of a trivial output, says nothing about the program.
 void doubt(VerifyReply& reply, const std::string& mode) {
   if (reply.verified && (reply.fell_back() || (mode == "program" && !reply.program))) {
     reply.verified = false;

@@ -51,7 +51,7 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
-/// What people type who know other tools: `help`, `help VERB` and `version` in place of the options.
+/// Habits from other tools: `help`, `help VERB` and `version` in place of the options.
 std::vector<std::string> with_options(std::vector<std::string> words) {
   if (words.empty()) return words;
   if (words.front() == "help") {

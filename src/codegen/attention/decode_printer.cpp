@@ -27,7 +27,7 @@ struct LastKey {
 /// Keys that a block brings into the L2 cache while launches before it still run: what it will ask for first.
 constexpr int most_ahead = 256;
 
-/// Those below a condition under which a key counts.
+/// Bounds below a condition under which a key counts.
 void last_keys_of(const Kernel& kernel, int key, const std::vector<std::vector<bool>>& moves, int id,
                   std::vector<LastKey>& found) {
   const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
@@ -50,7 +50,7 @@ void last_keys_of(const Kernel& kernel, int key, const std::vector<std::vector<b
   found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
 }
 
-/// Of tests `key <= n` that a score of -inf follows where they fail.
+/// Bounds of tests `key <= n` that a score of -inf follows where they fail.
 std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
   const auto moves = variables_of(kernel);
   std::vector<LastKey> found;
@@ -143,7 +143,7 @@ class DecodePrinter {
     writer_.close();
   }
 
-  /// What inputs of the scatter are called beside the attention's.
+  /// Names of the scatter's inputs beside the attention's.
   static std::string own_name(int input) { return fmt::format("w{}", input); }
   std::string scatter_type(int input) const {
     return std::string(printing::storage_type(writes_.scatter->inputs[static_cast<std::size_t>(input)].dtype));

@@ -256,12 +256,6 @@ class Composer {
     return {};
   }
 
-  /// What a launch may read while others before it still run.
-  bool is_never_written(int buffer) const {
-    const Role role = program_.buffers[static_cast<std::size_t>(buffer)].role;
-    return role == Role::input || role == Role::param || role == Role::constant;
-  }
-
   program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
@@ -278,7 +272,8 @@ class Composer {
         const bool early = e.args[i].kind == Emitted::Argument::Kind::input &&
                            std::ranges::find(*e.early, e.args[i].index) != e.early->end();
         const auto* buffer = std::get_if<program::BufferArg>(&step.args[i]);
-        step.programmatic = step.programmatic && (!early || (buffer != nullptr && is_never_written(buffer->buffer)));
+        step.programmatic =
+            step.programmatic && (!early || (buffer != nullptr && is_never_written(program_, buffer->buffer)));
       }
     }
     return step;

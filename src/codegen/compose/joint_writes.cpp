@@ -102,8 +102,10 @@ class WriteJoiner {
     auto rows = written_rows(attention, *decode, scatter, of_keys, of_values);
     if (!rows) return std::nullopt;
     DecodeWrites both{&scatter, std::move(*rows), is_early(keys, write, at) && is_early(values, write, at)};
-    for (const int input : inputs_of_end(attention, *parts))
-      both.early = both.early && is_never_written(buffer_of(reader, reads->second, ArgumentKind::input, input));
+    for (const int input : inputs_of_end(attention, *parts)) {
+      const int buffer = buffer_of(reader, reads->second, ArgumentKind::input, input);
+      both.early = both.early && buffer >= 0 && is_never_written(program_, buffer);
+    }
     const auto emitted = emit_decode(attention, *parts, *decode, device_, *reads->second.emitted->few_queries, both);
     if (!emitted) return std::nullopt;
     return launch(*emitted, reader, reads->second, write, writes->second);
@@ -140,13 +142,6 @@ class WriteJoiner {
       if (std::ranges::any_of(all, [&](int one) { return touched.contains(one); })) return false;
     }
     return true;
-  }
-
-  bool is_never_written(int buffer) const {
-    using program::Role;
-    if (buffer < 0) return false;
-    const Role role = program_.buffers[static_cast<std::size_t>(buffer)].role;
-    return role == Role::input || role == Role::param || role == Role::constant;
   }
 
   program::Program& program_;

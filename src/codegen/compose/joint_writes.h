@@ -9,7 +9,7 @@
 /// as one launch: that write is a launch of a few kilobytes, and while it is waited for no key can be asked for.
 namespace planish::codegen {
 
-/// What a program's kernel was emitted from. Borrowed.
+/// The region, and its text, that a program's kernel was emitted from. Borrowed.
 struct KernelOrigin {
   const Region* region = nullptr;
   const Emitted* emitted = nullptr;

@@ -18,6 +18,12 @@ int kernel_number(program::Program& program, program::KernelSource kernel) {
   return static_cast<int>(program.kernels.size()) - 1;
 }
 
+bool is_never_written(const program::Program& program, int buffer) {
+  using program::Role;
+  const Role role = program.buffers[static_cast<std::size_t>(buffer)].role;
+  return role == Role::input || role == Role::param || role == Role::constant;
+}
+
 void drop_kernels(program::Program& program) {
   std::map<int, int> kept;  // old and new numbers
   for (const auto& step : program.steps)

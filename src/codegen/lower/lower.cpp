@@ -831,31 +831,6 @@ class Attempt {
   std::optional<SpaceChange> change_;
 };
 
-}  // namespace
-
-bool contracts(std::string_view op) {
-  const auto name = base_name(op);
-  return contraction_handlers().contains(name) || grouped_handlers().contains(name) ||
-         attention_handlers().contains(name) || name == "convolution" ||
-         (name.starts_with("conv") && window_handlers().contains(name)) || recurs(op);
-}
-
-OpClass classify(std::string_view op) {
-  const auto name = base_name(op);
-  if (overwrites(name)) return OpClass::write;
-  if (view_handlers().contains(name)) return OpClass::view;
-  if (creation_handlers().contains(name)) return OpClass::creation;
-  if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name) ||
-      window_handlers().contains(name))
-    return OpClass::pointwise;
-  if (row_handlers().contains(name) || norm_handlers().contains(name) || order_handlers().contains(name))
-    return OpClass::row;
-  if (scan_handlers().contains(name)) return OpClass::scan;
-  return OpClass::other;
-}
-
-namespace {
-
 /// Attempts over one frame after another, until the space is what the values need. The first is that of the value
 /// `whole`.
 Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
@@ -913,10 +888,6 @@ bool reads_two_ways(const Kernel& kernel) {
   }
   return false;
 }
-
-}  // namespace
-
-namespace {
 
 /// Two products at least, or attention as one operator.
 bool may_be_attention(const ir::Graph& graph, const std::vector<bool>& inside) {

@@ -41,7 +41,7 @@ class CppOrderText {
     out += fmt::format("static constexpr i64 length = {}, first = {}, count = {}, rows = {};\n", order_.length,
                        order_.first, order_.count, order_.rows);
     out += fmt::format("static constexpr bool few = {};\n", order_.few());
-    out += fmt::format("typedef {} Item;\n", is_wide() ? "WideItem" : "u64");
+    out += fmt::format("typedef {} Item;\n", order_.has_wide_keys() ? "WideItem" : "u64");
     for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
       out += fmt::format("const {}* in{};\n", cpp::storage_name(kernel_.inputs[i].dtype), i);
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
@@ -54,7 +54,6 @@ class CppOrderText {
   }
 
   const std::set<std::string, std::less<>>& used() const { return printer_.used(); }
-  bool is_wide() const { return order_.dtype == DType::f64 || order_.dtype == DType::i64; }
 
  private:
   static constexpr std::string_view inlined = "inline __attribute__((always_inline))";
@@ -75,8 +74,7 @@ class CppOrderText {
   std::string key(int id) {
     const bool flag = form(id) == Form::b;
     const Form as = flag ? Form::i : order_.dtype == DType::i64 ? Form::l : form(id);
-    const int unused = order_.dtype == DType::bf16 ? 16 : order_.dtype == DType::f16 ? 13 : 0;
-    return fmt::format("order_key({}, {})", printer_.value(id, as, false, spot_), unused);
+    return fmt::format("order_key({}, {})", printer_.value(id, as, false, spot_), order_.unused_bits());
   }
 
   std::string item() {
@@ -220,7 +218,7 @@ Result<Emitted> emit_cpp_order(const Kernel& given, const RowOrder& order, const
   }
   // OrderRow::room items of each thread.
   const std::int64_t room = order.few() ? order.ranks() : 2 * order.length;
-  out.scratch_bytes = {room * (policy.is_wide() ? 16 : 8) * threads};
+  out.scratch_bytes = {room * (order.has_wide_keys() ? 16 : 8) * threads};
   return out;
 }
 

@@ -17,19 +17,10 @@ namespace {
 
 using printing::PointText;
 
-bool has_wide_keys(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::i64;
-}
-
 /// What a key is made of, as C++ names it.
 std::string_view compared_type(DType dtype) {
   if (is_floating(dtype)) return dtype == DType::f64 ? "double" : "float";
   return dtype == DType::i64 ? "long long" : "int";
-}
-
-/// Bits of an fp32 that such numbers do not have.
-int unused_bits(DType dtype) {
-  return dtype == DType::bf16 ? 16 : dtype == DType::f16 ? 13 : 0;
 }
 
 /// The policy of the device file: what an element is, and what is stored of one of a rank.
@@ -101,7 +92,7 @@ class CudaOrderText {
     print(out, text, {order_.arg});
     return out + fmt::format("  return order_item({}order_key(({}){}, {}), (u32)place);\n  }}\n",
                              order_.descending ? "~" : "", compared_type(order_.dtype), text.name(order_.arg),
-                             unused_bits(order_.dtype));
+                             order_.unused_bits());
   }
 
   std::string store() const {
@@ -162,7 +153,7 @@ CudaOrderPlan cuda_order_plan(const RowOrder& order, const Genome& genome) {
   plan.threads = static_cast<int>(gene(genome, "threads", 128));
   plan.each = static_cast<int>(gene(genome, "unroll", 4));
   plan.slices = static_cast<int>(gene(genome, "grid_split", 0));
-  plan.item_bytes = has_wide_keys(order.dtype) ? 16 : 8;
+  plan.item_bytes = order.has_wide_keys() ? 16 : 8;
   // Items, those of the other side, and what an element is made of.
   plan.registers = 32 + plan.each * plan.item_bytes / 4 + plan.each;
   if (plan.slices == 0) {

@@ -19,7 +19,7 @@ DType compared_dtype(const Kernel& kernel, int node) {
   return n.dtype == DType::f32 && size_of(before) == 2 && is_floating(before) ? before : n.dtype;
 }
 
-/// By itself, whatever its arguments do.
+/// The node moves by itself, whatever its arguments do.
 bool moves_with(const Node& node, int variable) {
   return node.index.depends_on(variable) ||
          std::ranges::any_of(node.where, [&](const ir::Bound& bound) { return bound.e.depends_on(variable); });
@@ -108,8 +108,8 @@ Status check_order(const Kernel& kernel, std::int64_t longest) {
   constexpr std::int64_t most_elements = std::int64_t{1} << 30;
   if (order.length > most_elements || order.rows > most_elements) return no_order("rows of too many elements");
   // A block has room for half as many keys of 64 bits.
-  const bool wide = size_of(order.dtype) == 8;
-  if (order.length > (wide ? longest / 2 : longest) && (order.ranks() > most_ranks || !order.folds.empty()))
+  if (order.length > (order.has_wide_keys() ? longest / 2 : longest) &&
+      (order.ranks() > most_ranks || !order.folds.empty()))
     return no_order("an order of rows that are longer than a schedule takes");
   return {};
 }

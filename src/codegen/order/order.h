@@ -34,6 +34,10 @@ struct RowOrder {
 
   /// Elements of a row that are put in order.
   std::int64_t ranks() const { return first + count; }
+  /// Keys of 64 bits, where others have 32.
+  bool has_wide_keys() const { return size_of(dtype) == 8; }
+  /// Bits of an fp32 that elements of 16 bits do not have.
+  int unused_bits() const { return dtype == DType::bf16 ? 16 : dtype == DType::f16 ? 13 : 0; }
   /// On a processor: ranks that insertion finds, without the whole row in order (device/cpu/order.h).
   bool few() const { return ranks() <= 128 && 2 * ranks() <= length; }
 };
