@@ -32,23 +32,29 @@ def read_rate() -> float:
     return best
 
 
-def program_of(
-    task: Path, model: nn.Module, call: Any, folder: Path, change: Callable[[str], str] = lambda source: source
-) -> tuple[dict[str, Any], list[str], Path]:
-    """The program, its cubins, and the folder of its constants. `change`: of each kernel's source before it is compiled."""
-    from parts import Nvrtc, Tool
+def cut_of(task: Path, model: nn.Module, call: Any, folder: Path, multiprocessors: int) -> tuple[dict[str, Any], Path]:
+    """The program with its kernels' sources, and the folder of its constants. Needs no GPU."""
+    from parts import Tool
     from planish.capture import capture
 
     blobs = folder / "blobs"
     blobs.mkdir()
     graph = capture(model, *call, blobs, task).graph
     tool = Tool()
-    request = {"graph": graph, "target": "cuda", "arch": "sm_90a", "sms": torch.cuda.get_device_properties(0).multi_processor_count}
-    answer = tool.ask(request | {"programs": 1, "own": True, "best": True, "rewrite": True})
+    answer = tool.ask({"graph": graph, "target": "cuda", "arch": "sm_90a", "sms": multiprocessors, "programs": 1, "own": True, "best": True, "rewrite": True})
     tool.close()
     if "error" in answer:
         raise SystemExit(answer["error"])
-    program = answer["programs"][0]["program"]
+    return answer["programs"][0]["program"], blobs
+
+
+def program_of(
+    task: Path, model: nn.Module, call: Any, folder: Path, change: Callable[[str], str] = lambda source: source
+) -> tuple[dict[str, Any], list[str], Path]:
+    """The same with its cubins. `change`: of each kernel's source before it is compiled."""
+    from parts import Nvrtc
+
+    program, blobs = cut_of(task, model, call, folder, torch.cuda.get_device_properties(0).multi_processor_count)
     nvrtc = Nvrtc(folder)
     built = [nvrtc.build(kernel, "sm_90a", change) for kernel in program["kernels"]]
     nvrtc.close()

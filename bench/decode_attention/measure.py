@@ -76,7 +76,9 @@ struct P {
   static constexpr int units = %(units)d, rows = %(group)d, features = %(head)d, columns = %(head)d, keys = %(keys)d, ahead = 256;
   static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d;
   static constexpr long long key_stride = %(key_stride)d, value_stride = %(key_stride)d;
-  static constexpr bool bf16 = true, computed = false, chained = false;
+  static constexpr SkinnyCode key_code = code_none, value_code = code_none;
+  static constexpr int key_together = 0, value_together = 0;
+  static constexpr bool bf16 = true, computed = false, chained = false, weighs = false;
   struct Args { const u16 *q, *k, *v; const u8* mask; const int* position; u16* out; };
   static PL_DEVICE long long unit_at(int unit) { return unit / %(kv_heads)d * %(batch_stride)dll + unit %% %(kv_heads)d * %(head_stride)dll; }
   static PL_DEVICE int end(const Args& a, int unit) { return %(end)s; }

@@ -15,6 +15,7 @@ inline constexpr const char* decode_language = R"(
 #include <deque>
 #include <functional>
 #include <vector>
+#include <pairs_cpu.h>
 using std::max;
 using std::min;
 #define __device__
@@ -26,6 +27,7 @@ using std::min;
 #define __align__(n) __attribute__((aligned(n)))
 struct Place { int x; };
 static Place blockIdx, threadIdx;
+struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
@@ -33,12 +35,7 @@ static float2 make_float2(float x, float y) { return {x, y}; }
 template <typename T> T __ldg(const T* p) { return *p; }
 template <typename T> T __ldcg(const T* p) { return *p; }
 static float __int_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }
-static unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
-  const unsigned long long both = (unsigned long long)b << 32 | a;
-  unsigned out = 0;
-  for (int i = 0; i < 4; ++i) out |= (unsigned)(both >> (pick >> 4 * i & 7) * 8 & 255) << 8 * i;
-  return out;
-}
+static unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) { return byte_permute(a, b, pick); }
 alignas(16) unsigned char pl_smem[1 << 18];
 
 struct Copy { unsigned to; unsigned char read[16]; };
@@ -124,16 +121,6 @@ inline constexpr const char* decode_instructions = R"(
 #include "types.cuh"
 static u32 shared_address(const void* p) { return (u32)((const unsigned char*)p - pl_smem); }
 static float exp2_fast(float x) { return std::exp2(x); }
-static u16 half_of(float x) { _Float16 h = (_Float16)x; u16 bits; std::memcpy(&bits, &h, 2); return bits; }
-static float of_half(u16 bits) { _Float16 h; std::memcpy(&h, &bits, 2); return (float)h; }
-static u16 brain_of(float x) {
-  u32 bits;
-  std::memcpy(&bits, &x, 4);
-  if (x != x) return 0x7fff;
-  return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-static u32 pack_f16(float low, float high) { return half_of(low) | (u32)half_of(high) << 16; }
-static u32 pack_bf16(float low, float high) { return brain_of(low) | (u32)brain_of(high) << 16; }
 // What a kernel may do before it waits: ask for keys and values, and read the number that lies here.
 static bool asks_early;
 static const void* settled;
@@ -171,15 +158,18 @@ static uint4 load_visible_16(const void* from) {
   return v;
 }
 static void shared_store_16(u32 to, uint4 v) { std::memcpy(pl_smem + to, &v, 16); }
+static uint2 shared_load_8(u32 from) {
+  if (from % 8 != 0) std::abort();
+  uint2 v;
+  std::memcpy(&v, pl_smem + from, 8);
+  return v;
+}
 static uint4 shared_load_16(u32 from) { uint4 v; std::memcpy(&v, pl_smem + from, 16); return v; }
 template <bool bf16> void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   const u32 own[6] = {a0, a1, a2, a3, b0, b1};
   const auto all = shared_with_warp(own, 6);
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const auto part = [](u32 word, int k) {
-    const u16 bits = (u16)(word >> k % 2 * 16);
-    return bf16 ? __int_as_float((u32)bits << 16) : of_half(bits);
-  };
+  const auto part = [](u32 word, int k) { return cpu::value(word, k % 2, bf16); };
   for (int i = 0; i < 4; ++i) {
     const int row = g + i / 2 * 8, column = 2 * t + i % 2;
     for (int k = 0; k < 16; ++k)

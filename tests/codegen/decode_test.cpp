@@ -8,19 +8,18 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "codegen/attention/decode_writes.h"
-#include "codegen/compiled.h"
-#include "codegen/decode_machine.h"
-#include "codegen/device/device_files.h"
 #include "codegen/devices.h"
 #include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/expression.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
+#include "codegen/run_decode.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -188,34 +187,7 @@ double largest_error(const Case& c) {
     writes = {&*scatter, std::move(*rows), c.early};
     plan.written = static_cast<int>(c.written);
   }
-  const DecodeText text = print_decode(kernel, *parts, *decode, plan, writes);
-  const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", decode_instructions}}};
-  const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
-  std::string source = "#include <cmath>\n#include <cstdint>\n" + std::string(printing::prelude(false)) +
-                       decode_language + device_text(files, instead) + text.printed;
-  std::string call;
-  for (std::size_t i = 0; i < text.inputs.size(); ++i) {
-    const int input = text.inputs[i];
-    const bool cache = c.written > 0 && (input == decode->keys.input || input == decode->values.input);
-    call += fmt::format("({})args[{}], ", cache ? "unsigned short*" : fmt::format("decltype(P::Args::in{})", input), i);
-  }
-  std::size_t count = text.inputs.size();
-  call += fmt::format("(unsigned short*)args[{}]", count++);
-  for (const int input : text.written) call += fmt::format(", (decltype(W::Args::in{}))args[{}]", input, count++);
-  if (c.plan.splits > 1) call += fmt::format(", (float*)args[{}], (u32*)args[{}]", count, count + 1);
   CHECK(decode->computed == c.negated);
-  const std::int64_t blocks = decode->units * c.plan.splits + 1;  // one has nothing to do
-  // What is asked for, or read, before the wait is what may be.
-  std::string before = fmt::format("asks_early = {}; ", c.early);
-  for (std::size_t i = 0; i < text.inputs.size() && c.early; ++i)
-    if (kernel.inputs[static_cast<std::size_t>(text.inputs[i])].value == m.position)
-      before += fmt::format("settled = args[{}]; ", i);
-  source +=
-      fmt::format("extern \"C\" void run(void** args) {{ {}run_blocks({}, {}, [=] {{ planish_kernel({}); }}); }}\n",
-                  before, blocks, c.plan.warps * 32, call);
-  REQUIRE(decode_shared_bytes(*decode, plan) <= (1 << 18));
-  const Compiled compiled(source, "-O1 -std=c++20 -w");
-
   const std::int64_t heads = c.kv_heads * c.group;
   Memory q = filled(c.batch * heads * c.queries * c.features, 0.37, c.dtype),
          k = filled(c.batch * c.kv_heads * c.keys * c.features, 0.73, c.dtype),
@@ -232,51 +204,20 @@ double largest_error(const Case& c) {
   for (std::int64_t i = 0; i < c.batch * c.queries * c.keys; ++i) flags.push_back(i % 5 != 2);
   const std::int64_t position = c.keys - 7;
   Memory result(static_cast<std::size_t>(c.batch * heads * c.queries * c.columns), 0x7fc0);
-  std::vector<float> partial(static_cast<std::size_t>(blocks * decode_partial_bytes(*decode) / 4), NAN);
-  std::vector<unsigned> arrived(static_cast<std::size_t>(decode->units), 0);
-  std::vector<const void*> args;
-  // Copies want multiples of 16 bytes.
-  std::vector<std::vector<unsigned char>> aligned;
-  const auto at_sixteen = [&](const void* from, std::size_t bytes) {
-    auto& memory = aligned.emplace_back(bytes + 16);
-    auto* to = memory.data() + (16 - reinterpret_cast<std::uintptr_t>(memory.data()) % 16) % 16;
-    std::memcpy(to, from, bytes);
-    return to;
-  };
-  aligned.reserve(8);
-  const unsigned char *cache_k = nullptr, *cache_v = nullptr;
-  for (const int input : text.inputs) {
-    const int value = kernel.inputs[static_cast<std::size_t>(input)].value;
-    if (value == m.q)
-      args.push_back(at_sixteen(q.data(), 2 * q.size()));
-    else if (value == (c.written > 0 ? m.k_after : m.k))
-      args.push_back(cache_k = at_sixteen(before_k.data(), 2 * k.size()));
-    else if (value == (c.written > 0 ? m.v_after : m.v))
-      args.push_back(cache_v = at_sixteen(before_v.data(), 2 * v.size()));
-    else if (value == m.position)
-      args.push_back(&position);
-    else if (c.mask == Case::Mask::flags)
-      args.push_back(flags.data());
-    else
-      args.push_back(added.data());
-  }
-  args.push_back(result.data());
-  for (const int input : text.written) {
-    const int value = scatter->inputs[static_cast<std::size_t>(input)].value;
-    args.push_back(value == m.new_k   ? static_cast<const void*>(new_k.data())
-                   : value == m.new_v ? static_cast<const void*>(new_v.data())
-                                      : places.data());
-  }
-  args.push_back(partial.data());
-  args.push_back(arrived.data());
-  const auto run = compiled.function<void(void**)>("run");
-  run(const_cast<void**>(args.data()));
-  CHECK(std::ranges::all_of(arrived, [](unsigned n) { return n == 0; }));
-  const Memory first = result;
-  run(const_cast<void**>(args.data()));
-  CHECK(result == first);
-  CHECK(std::memcmp(cache_k, k.data(), 2 * k.size()) == 0);
-  CHECK(std::memcmp(cache_v, v.data(), 2 * v.size()) == 0);
+  const AtSixteen queries(q.data(), 2 * q.size()), cache_k(before_k.data(), 2 * k.size()),
+      cache_v(before_v.data(), 2 * v.size());
+  std::map<int, const void*> memory{{m.q, queries.data()},
+                                    {c.written > 0 ? m.k_after : m.k, cache_k.data()},
+                                    {c.written > 0 ? m.v_after : m.v, cache_v.data()},
+                                    {m.new_k, new_k.data()},
+                                    {m.new_v, new_v.data()},
+                                    {m.places, places.data()},
+                                    {m.position, &position}};
+  if (c.mask == Case::Mask::flags) memory[m.mask] = flags.data();
+  if (c.mask == Case::Mask::added) memory[m.mask] = added.data();
+  run_decode(kernel, *parts, *decode, plan, writes, memory, m.position, result);
+  CHECK(std::memcmp(cache_k.data(), k.data(), 2 * k.size()) == 0);
+  CHECK(std::memcmp(cache_v.data(), v.data(), 2 * v.size()) == 0);
 
   double worst = 0;
   for (std::int64_t b = 0; b < c.batch; ++b) {

@@ -15,35 +15,17 @@ namespace planish::codegen {
 namespace {
 
 constexpr std::int64_t keys_of_tile = 16;
-constexpr std::int64_t whole_vector = 8;  ///< elements of 16 bytes
-
 std::unexpected<Error> no_decode(const char* why) {
   return fail("unsupported", why);
 }
 
-/// Whether an index is a multiple of 8 wherever its variables stand.
-bool is_whole(const ir::IndexExpr& e) {
-  return e.constant_term() % whole_vector == 0 &&
-         std::ranges::all_of(e.terms(), [](const auto& term) { return term.coefficient % whole_vector == 0; });
-}
-
-Result<KeyRows> rows_of(const Kernel& kernel, int factor, int line, int key, DType element) {
-  const Node* load = contraction::plain_load(kernel, factor);
-  if (load == nullptr || !load->where.empty() || gathers(*load)) return no_decode("keys or values that are computed");
-  const Input& input = kernel.inputs[static_cast<std::size_t>(load->input)];
-  if (input.dtype != element) return no_decode("q, k and v of several dtypes");
-  KeyRows out;
-  out.input = load->input;
-  out.stride = load->index.coefficient_of(key);
-  if (load->index.coefficient_of(line) != 1) return no_decode("keys or values whose elements are no neighbours");
-  out.begin = ir::add(load->index,
-                      ir::add(ir::scale(ir::IndexExpr::variable(line), -1),
-                              ir::scale(ir::IndexExpr::variable(key), -out.stride), kernel.space),
-                      kernel.space);
-  if (out.begin.depends_on(line) || out.begin.depends_on(key)) return no_decode("keys whose places no stride says");
-  if (out.stride % whole_vector != 0 || out.stride < 0 || !is_whole(out.begin))
-    return no_decode("keys or values that do not lie at multiples of 16 bytes");
-  return out;
+/// Whether a query's features lie as 16 neighbouring bytes each, at multiples of 16.
+bool is_row(const Kernel& kernel, const Node* query, int feature) {
+  constexpr std::int64_t whole = 8;
+  if (query == nullptr || !query->where.empty() || query->index.coefficient_of(feature) != 1) return false;
+  const auto rest = ir::add(query->index, ir::scale(ir::IndexExpr::variable(feature), -1), kernel.space);
+  return rest.constant_term() % whole == 0 &&
+         std::ranges::all_of(rest.terms(), [](const auto& term) { return term.coefficient % whole == 0; });
 }
 
 DecodeTiling decode_plan(const Genome& genome) {
@@ -57,7 +39,7 @@ DecodeTiling decode_plan(const Genome& genome) {
 /// (printing::half_shared).
 bool is_brief(const Decode& d, const Device& device) {
   constexpr std::int64_t few = 128 << 10;  // bytes a multiprocessor
-  return d.units <= device.sms && d.units * d.length * (d.features + d.columns) * 2 <= few * device.sms;
+  return d.units <= device.sms && d.units * d.length * decode_key_bytes(d) <= few * device.sms;
 }
 
 std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
@@ -145,7 +127,7 @@ class DecodeSchedule : public Schedule {
     const double waves = std::ceil(blocks / resident);
     const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / keys_of_tile) / plan.splits);
     const double turns = std::ceil(tiles / plan.warps) * plan.warps * keys_of_tile;
-    const double bytes = turns * static_cast<double>(decode_.features + decode_.columns) * 2;
+    const double bytes = turns * static_cast<double>(decode_key_bytes(decode_));
     // A multiprocessor's share, of all that run beside it.
     const double busy = std::min(blocks, resident) / resident;
     const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.75);
@@ -166,9 +148,7 @@ class DecodeSchedule : public Schedule {
 
 Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   if (!decodes(a)) return no_decode("more rows of queries than a fragment has");
-  if (a.scores.n.size() != 1 || a.scores.k.size() != 1 || a.values.n.size() != 1)
-    return no_decode("keys, features or columns that lie apart");
-  if (std::ranges::any_of(kernel.nodes, gathers)) return no_decode("places known at run time alone");
+  if (a.scores.k.size() != 1 || a.values.n.size() != 1) return no_decode("features or columns that lie apart");
   Decode d;
   d.units = a.scores.batches;
   d.rows = a.scores.rows;
@@ -178,22 +158,25 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   if (d.features % 32 != 0 || d.features > 256 || d.columns % 64 != 0 || d.columns > 256)
     return no_decode("heads of another width");
   if (d.units > (1 << 20) || d.length > (1 << 30)) return no_decode("more units or keys than are counted");
-  const Node* key = contraction::plain_load(kernel, a.scores.second);
-  if (key == nullptr) return no_decode("keys or values that are computed");
-  d.element = kernel.inputs[static_cast<std::size_t>(key->input)].dtype;
-  if (d.element != DType::bf16 && d.element != DType::f16) return no_decode("keys of another dtype than f16 and bf16");
-  PLANISH_TRY(d.keys, rows_of(kernel, a.scores.second, a.scores.k[0], a.scores.n[0], d.element));
-  PLANISH_TRY(d.values, rows_of(kernel, a.values.second, a.values.n[0], a.values.k[0], d.element));
-  if (half_type(kernel, a.scores.first) != d.element) return no_decode("queries of another precision than keys");
-  const Node* const query = contraction::plain_load(kernel, a.scores.first);
-  const auto own = ir::scale(ir::IndexExpr::variable(a.scores.k[0]), -1);
-  d.computed = query == nullptr || !query->where.empty() || query->index.coefficient_of(a.scores.k[0]) != 1 ||
-               !is_whole(ir::add(query->index, own, kernel.space));
+  const auto half = half_type(kernel, a.scores.first);
+  if (!half) return no_decode("queries of another dtype than f16 and bf16");
+  d.element = *half;
+  PLANISH_TRY(d.keys, key_rows_of(kernel, a.scores.second, a.scores.k[0], a.scores.n, d.element));
+  PLANISH_TRY(d.values, key_rows_of(kernel, a.values.second, a.values.n[0], a.values.k, d.element));
+  // A weight times a scale has to be a number of the type.
+  if (d.values.weighs() && d.element == DType::f16) return no_decode("values with a scale for each key in f16");
+  d.computed = !is_row(kernel, contraction::plain_load(kernel, a.scores.first), a.scores.k[0]);
   return d;
 }
 
+std::int64_t decode_key_bytes(const Decode& d) {
+  return d.features * d.keys.element_bytes() + d.columns * d.values.element_bytes();
+}
+
 std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
-  const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (d.features * 2 + 64 + d.columns * 2 + 16);
+  // As DecodeKeys and DecodeValues have it.
+  const std::int64_t wide = d.keys.element_bytes() == 2 ? 64 : d.features % 64 == 0 ? 32 : 0;
+  const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (decode_key_bytes(d) + wide + 16);
   const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
   const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
   return std::max(

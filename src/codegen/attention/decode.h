@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "codegen/attention/attention.h"
+#include "codegen/attention/key_rows.h"
 #include "codegen/genome.h"
 #include "codegen/templates/template.h"
 
@@ -17,22 +18,15 @@ namespace planish::codegen {
 /// Rows that one fragment of a tensor core has.
 inline constexpr std::int64_t most_decode_rows = 16;
 
-/// Where keys or values lie: rows of neighbouring elements, `stride` elements apart.
-struct KeyRows {
-  int input = -1;       ///< of the kernel
-  ir::IndexExpr begin;  ///< element of key 0, over the variables of the batch
-  std::int64_t stride = 0;
-};
-
 struct Decode {
-  DType element = DType::bf16;  ///< of q, k and v
+  DType element = DType::bf16;  ///< what is multiplied
   KeyRows keys, values;
   std::int64_t units = 1, rows = 1, length = 1, features = 1, columns = 1;
   bool computed = false;  ///< queries are no rows of neighbouring elements in memory
 };
 
-/// Error kind `unsupported`, saying why, where it is another attention: of more rows, in other dtypes, of factors that
-/// are computed (queries may be), or whose rows do not lie at multiples of 16 bytes.
+/// Error kind `unsupported`, saying why, where it is another attention: of more rows, in other dtypes, of keys or
+/// values that are computed of more than a cache and its scales, or whose rows do not lie at multiples of 16 bytes.
 Result<Decode> decode_of(const Kernel& kernel, const Attention& attention);
 
 /// Whether rows are few enough that reading keys is all that such attention costs.
@@ -64,6 +58,8 @@ struct DecodeTiling {
   bool beside = false;  ///< a block of another launch has room beside one of this
   int written = 0;      ///< keys and values that it writes, of each unit
 };
+/// Bytes of a key and its value.
+std::int64_t decode_key_bytes(const Decode& decode);
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
 /// Scratch of a block's sums.
 std::int64_t decode_partial_bytes(const Decode& decode);

@@ -28,12 +28,12 @@ struct LastKey {
 constexpr int most_ahead = 256;
 
 /// Bounds below a condition under which a key counts.
-void last_keys_of(const Kernel& kernel, int key, const std::vector<std::vector<bool>>& moves, int id,
-                  std::vector<LastKey>& found) {
+void last_keys_of(const Kernel& kernel, const std::vector<int>& keys, const std::vector<std::vector<bool>>& moves,
+                  int id, std::vector<LastKey>& found) {
   const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
   const Node& test = node(id);
   if (test.op == Op::logical_and) {
-    for (const int arg : test.args) last_keys_of(kernel, key, moves, arg, found);
+    for (const int arg : test.args) last_keys_of(kernel, keys, moves, arg, found);
     return;
   }
   const bool grows = test.op == Op::ge || test.op == Op::gt;
@@ -41,11 +41,14 @@ void last_keys_of(const Kernel& kernel, int key, const std::vector<std::vector<b
   const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
   const Node& place = node(less);
   // The key's own place on the lesser side, and nothing of it on the other.
-  const auto alone = ir::IndexExpr::variable(key);
-  if (place.op != Op::index || is_floating(node(more).dtype) ||
-      moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(key)])
-    return;
-  const ir::IndexExpr rest = ir::add(place.index, ir::scale(alone, -1), kernel.space);
+  if (place.op != Op::index || is_floating(node(more).dtype)) return;
+  ir::IndexExpr rest = place.index;
+  std::int64_t later = 1;
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    if (moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(keys[i])]) return;
+    rest = ir::add(rest, ir::scale(ir::IndexExpr::variable(keys[i]), -later), kernel.space);
+    later *= kernel.space.extent(keys[i]);
+  }
   if (!rest.is_constant()) return;
   found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
 }
@@ -59,7 +62,7 @@ std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
     const Node& choice = kernel.nodes[static_cast<std::size_t>(id)];
     const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
     if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
-    last_keys_of(kernel, a.scores.n[0], moves, choice.args[0], found);
+    last_keys_of(kernel, a.scores.n, moves, choice.args[0], found);
     id = choice.args[1];
   }
   return found;
@@ -116,9 +119,16 @@ class DecodePrinter {
                              plan_.splits));
     writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
                              d_.values.stride));
+    writer_.line(fmt::format("static constexpr SkinnyCode key_code = {}, value_code = {};", code_of(d_.keys),
+                             code_of(d_.values)));
+    writer_.line(fmt::format("static constexpr int key_together = {}, value_together = {};", d_.keys.together,
+                             d_.values.together));
+    writer_.line(fmt::format("static constexpr bool weighs = {};", d_.values.weighs()));
     writer_.line(fmt::format("static constexpr bool bf16 = {}, computed = {}, chained = true;",
                              d_.element == DType::bf16, d_.computed));
-    writer_.line(fmt::format("static constexpr int ahead = {};", last_keys_of(kernel_, a_).empty() ? most_ahead : 0));
+    const bool looks_up = d_.keys.together > 0 || d_.values.together > 0;
+    writer_.line(fmt::format("static constexpr int ahead = {};",
+                             last_keys_of(kernel_, a_).empty() && !looks_up ? most_ahead : 0));
     writer_.open("struct Args {");
     for (const int i : inputs_)
       writer_.line(
@@ -136,11 +146,50 @@ class DecodePrinter {
     writer_.close_declaration();
   }
 
+  static std::string_view code_of(const KeyRows& rows) {
+    switch (rows.stored) {
+      case DType::i8:
+        return "code_i8";
+      case DType::u8:
+        return "code_u8";
+      case DType::f8_e4m3:
+        return "code_e4m3";
+      case DType::f8_e5m2:
+        return "code_e5m2";
+      default:
+        return "code_none";
+    }
+  }
+
   void begin_of(const char* name, const KeyRows& rows) {
-    const std::array<int, 1> inputs{rows.input};
-    open(fmt::format("const void* {}({})", name, at), inputs, {{"unit", a_.scores.batch}});
-    writer_.line(fmt::format("return in{} + ({});", rows.input, writer_.place_of(rows.begin)));
+    const Node& load = node(rows.load);
+    std::vector<int> inputs = writer_.inputs(load.args);
+    if (std::ranges::find(inputs, rows.input) == inputs.end()) inputs.push_back(rows.input);
+    std::vector<std::pair<std::string, std::vector<int>>> places{{"unit", a_.scores.batch}};
+    if (rows.together > 0) places.emplace_back("key", a_.scores.n);
+    open(fmt::format("const void* {}({}{})", rows.together > 0 ? fmt::format("{}_at", name) : name, at,
+                     rows.together > 0 ? ", int key" : ""),
+         inputs, places);
+    writer_.nodes(load.args);
+    const std::string place =
+        fmt::format("in{} + ({}){}", rows.input, writer_.place_of(rows.begin), writer_.moved(load.args, load.strides));
+    if (rows.together > 0)
+      writer_.line(fmt::format("return {} ? {} : nullptr;", writer_.in_range(load.args, load.limits), place));
+    else
+      writer_.line(fmt::format("return {};", place));
     writer_.close();
+  }
+
+  /// " * v5 / v6": the scales that move with the key, or the others.
+  std::string scaled(const KeyRows& rows, bool by_key) const {
+    std::string out;
+    for (const RowScale& scale : rows.scales)
+      if (scale.by_key == by_key) out += fmt::format(" {} {}", scale.divides ? '/' : '*', writer_.name(scale.node));
+    return out;
+  }
+  static void add_scales(const KeyRows& rows, bool by_key, std::vector<int>& to) {
+    for (const RowScale& scale : rows.scales)
+      if (scale.by_key == by_key) to.push_back(scale.node);
   }
 
   /// Names of the scatter's inputs beside the attention's.
@@ -239,31 +288,56 @@ class DecodePrinter {
     writer_.close();
   }
 
-  /// Loads of a score are read ahead of it; the rest is computed when the product is there.
-  void score() {
-    const std::vector<int> roots{a_.score};
+  /// Nodes of a key's score and weight, without what their looked-up loads are made of.
+  std::vector<int> around(const std::vector<int>& roots) const {
+    const auto looked_up = [&](int id) { return gathers(node(id)); };
+    std::vector<int> out = printing::closure(kernel_, roots, looked_up);
     std::vector<int> loads;
-    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+    std::ranges::copy_if(roots, std::back_inserter(loads), looked_up);
+    for (const int id : out) std::ranges::copy_if(node(id).args, std::back_inserter(loads), looked_up);
+    out.insert(out.end(), loads.begin(), loads.end());
+    std::ranges::sort(out);
+    out.erase(std::ranges::unique(out).begin(), out.end());
+    return out;
+  }
+
+  /// What a score reads is read ahead of it, and so is what its value is times; the rest is computed when the product
+  /// is there.
+  void score() {
+    std::vector<int> scored{a_.score}, weighed;
+    for (const bool by_key : {false, true}) add_scales(d_.keys, by_key, scored);
+    add_scales(d_.values, true, weighed);
+    std::vector<int> all = scored;
+    all.insert(all.end(), weighed.begin(), weighed.end());
+    std::vector<int> loads;
+    for (const int id : around(all))
       if (node(id).op == Op::load) loads.push_back(id);
-    }
     writer_.open("struct Given {");
     for (const int id : loads) writer_.line(fmt::format("{} v{};", printing::computing_type(node(id).dtype), id));
     writer_.close_declaration();
     const std::vector<std::pair<std::string, std::vector<int>>> places{
         {"unit", a_.scores.batch}, {"row", a_.scores.m}, {"key", a_.scores.n}};
-    open(fmt::format("Given given({}, int row, int key)", at), writer_.inputs(roots), places);
-    writer_.these(loads);
-    std::string all;
-    for (const int id : loads) all += fmt::format("{}{}", all.empty() ? "" : ", ", writer_.name(id));
-    writer_.line(fmt::format("return {{{}}};", all));
+    open(fmt::format("Given given({}, int row, int key)", at), writer_.inputs(all), places);
+    writer_.nodes(loads);
+    std::string given;
+    for (const int id : loads) given += fmt::format("{}{}", given.empty() ? "" : ", ", writer_.name(id));
+    writer_.line(fmt::format("return {{{}}};", given));
     writer_.close();
-    open(fmt::format("float score(float product, const Given& given, {}, int row, int key)", at), {}, places);
     writer_.at_hand = [](int id) { return fmt::format("given.v{}", id); };
-    writer_.of_fold = [](int) { return std::string("product"); };
-    writer_.nodes(roots);
-    writer_.at_hand = nullptr;
+    open(fmt::format("float score(float product, const Given& given, {}, int row, int key)", at), {}, places);
+    const std::string product = fmt::format("product{}{}", scaled(d_.keys, false), scaled(d_.keys, true));
+    writer_.of_fold = [&](int) { return d_.keys.scales.empty() ? product : fmt::format("({})", product); };
+    writer_.these(around(scored));
     writer_.line(fmt::format("return {};", writer_.name(a_.score)));
     writer_.close();
+    if (d_.values.weighs()) {
+      open(fmt::format("float weight(const Given& given, {}, int key)", at), {},
+           {{"unit", a_.scores.batch}, {"key", a_.scores.n}});
+      writer_.these(around(weighed));
+      writer_.line(fmt::format("return 1.0f{};", scaled(d_.values, true)));
+      writer_.close();
+    }
+    writer_.at_hand = nullptr;
   }
 
   void softmax() {
@@ -281,11 +355,13 @@ class DecodePrinter {
   void store() {
     std::vector<int> roots;
     for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    add_scales(d_.values, false, roots);
     open(fmt::format("void store({}, int row, int column, float value)", at), writer_.inputs(roots),
          {{"unit", a_.values.batch}, {"row", a_.values.m}, {"column", a_.values.n}});
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       writer_.line(fmt::format("auto* const out{0} = args.out{0};", o));
-    writer_.of_fold = [](int) { return std::string("value"); };
+    const std::string value = fmt::format("(value{})", scaled(d_.values, false));
+    writer_.of_fold = [&](int) { return d_.values.scales.empty() ? std::string("value") : value; };
     writer_.nodes(roots);
     writer_.stores();
     writer_.close();

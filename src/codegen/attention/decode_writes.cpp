@@ -36,8 +36,9 @@ bool same_units(const Kernel& attention, const std::vector<int>& batch, const Ke
 }
 
 bool is_key(const Output& output, const KeyRows& rows, const Decode& d) {
-  return output.dtype == d.element && output.args.size() == 1 && output.arg_strides[0] == rows.stride &&
-         output.arg_limits[0] == d.length && output.where.empty() && output.index.is_affine();
+  return rows.stored == d.element && rows.together == 0 && output.dtype == d.element && output.args.size() == 1 &&
+         output.arg_strides[0] == rows.stride && output.arg_limits[0] == d.length && output.where.empty() &&
+         output.index.is_affine();
 }
 
 }  // namespace

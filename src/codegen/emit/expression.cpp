@@ -147,6 +147,21 @@ std::string Speller::whole_form(const Kernel&, int) const {
   return {};
 }
 
+std::string Speller::moved(std::span<const int> args, std::span<const std::int64_t> strides) const {
+  std::string out;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (strides[i] != 0) out += fmt::format(" + {} * {}LL", name(args[i]), strides[i]);
+  }
+  return out;
+}
+
+std::string Speller::in_range(std::span<const int> args, std::span<const std::int64_t> limits) const {
+  std::string out;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    out += fmt::format("{}(unsigned long long){} < {}ULL", i > 0 ? " && " : "", name(args[i]), limits[i]);
+  return out;
+}
+
 std::string_view computing_type(DType dtype) {
   switch (dtype) {
     case DType::f64:

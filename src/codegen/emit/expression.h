@@ -37,6 +37,11 @@ class Speller {
   virtual std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const;
   /// What is printed for Node `id` in place of its operation, made of any nodes before it; empty: the operation.
   virtual std::string whole_form(const Kernel& kernel, int id) const;
+
+  /// " + v3 * 128LL" for each of `args` that moves a place: what Node::args and Output::args do.
+  std::string moved(std::span<const int> args, std::span<const std::int64_t> strides) const;
+  /// Whether all of them are in range.
+  std::string in_range(std::span<const int> args, std::span<const std::int64_t> limits) const;
 };
 
 /// C type a value of this dtype is computed in: f16, bf16 and f32 → float, f64 → double, i64 → long long, boolean →

@@ -64,19 +64,4 @@ std::string PointText::text(const ir::IndexExpr& e) const {
   return index_text(e, kernel_.space, names_, wide_);
 }
 
-std::string PointText::moved(const std::vector<int>& args, const std::vector<std::int64_t>& strides) const {
-  std::string out;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (strides[i] != 0) out += fmt::format(" + {} * {}LL", name(args[i]), strides[i]);
-  }
-  return out;
-}
-
-std::string PointText::in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits) const {
-  std::string out;
-  for (std::size_t i = 0; i < args.size(); ++i)
-    out += fmt::format("{}(unsigned long long){} < {}ULL", i > 0 ? " && " : "", name(args[i]), limits[i]);
-  return out;
-}
-
 }  // namespace planish::codegen::printing

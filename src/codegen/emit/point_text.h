@@ -34,8 +34,6 @@ class PointText : public Speller {
 
  private:
   std::string text(const ir::IndexExpr& e) const;
-  std::string moved(const std::vector<int>& args, const std::vector<std::int64_t>& strides) const;
-  std::string in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits) const;
 
   const Kernel& kernel_;
   const bool wide_;

@@ -1,7 +1,9 @@
 #include "codegen/partition/decode_groups.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -25,38 +27,105 @@ std::optional<Kernel> decoding(const ir::Graph& graph, const Usage& usage, const
   return std::move(*kernel);
 }
 
+/// The value behind views.
+int behind_views(const ir::Graph& graph, const Usage& usage, int value) {
+  for (int maker = usage.producers[static_cast<std::size_t>(value)];
+       maker >= 0 && usage.inlined[static_cast<std::size_t>(maker)];
+       maker = usage.producers[static_cast<std::size_t>(value)]) {
+    const auto read = ir::reads(graph.nodes[static_cast<std::size_t>(maker)]);
+    if (read.size() != 1) break;
+    value = read[0];
+  }
+  return value;
+}
+
+class DecodeGroups {
+ public:
+  DecodeGroups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits)
+      : graph_(graph), usage_(usage), limits_(limits) {}
+
+  std::vector<KernelGroup> find() {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(n)];
+      if (node.arg("query") == nullptr || !usage_.needed[static_cast<std::size_t>(n)] || node.outs.size() != 1 ||
+          !node.outs[0])
+        continue;
+      auto kernel = decoding(graph_, usage_, {n}, *node.outs[0], limits_);
+      if (!kernel) continue;
+      found_.push_back({n, {{n}, std::move(*kernel)}});
+      for (const std::string_view operand : {"query", "key", "value"}) {
+        const int value = operand_of(n, operand);
+        if (value >= 0) take(found_.back(), makers(value, {n}));
+      }
+    }
+    take_masks();
+    std::vector<KernelGroup> groups;
+    for (Found& each : found_)
+      if (each.group.nodes.size() > 1) groups.push_back(std::move(each.group));
+    return groups;
+  }
+
+ private:
+  struct Found {
+    int attention = -1;  ///< node
+    KernelGroup group;
+  };
+
+  /// Behind views; -1: there is none.
+  int operand_of(int n, std::string_view name) const {
+    const ir::Arg* const arg = graph_.nodes[static_cast<std::size_t>(n)].arg(name);
+    const auto* const given = arg == nullptr ? nullptr : std::get_if<ir::ValueRef>(&arg->data);
+    return given == nullptr ? -1 : behind_views(graph_, usage_, given->id);
+  }
+
+  std::set<int> makers(int value, const std::set<int>& readers) const {
+    return makers_of(graph_, usage_, value, readers, [&](int maker) {
+      const auto at = static_cast<std::size_t>(maker);
+      return usage_.needed[at] && !usage_.inlined[at] && classify(graph_.nodes[at].op) == OpClass::pointwise;
+    });
+  }
+
+  /// The group with these nodes, too.
+  std::optional<KernelGroup> with(const Found& found, const std::set<int>& more) const {
+    std::set<int> nodes = found.group.nodes;
+    nodes.insert(more.begin(), more.end());
+    if (more.empty() || static_cast<int>(nodes.size()) > limits_.max_nodes) return std::nullopt;
+    const auto& out = graph_.nodes[static_cast<std::size_t>(found.attention)].outs[0];
+    auto kernel = decoding(graph_, usage_, nodes, *out, limits_);
+    if (!kernel) return std::nullopt;
+    return KernelGroup{std::move(nodes), std::move(*kernel)};
+  }
+  void take(Found& found, const std::set<int>& more) const {
+    if (auto larger = with(found, more)) found.group = std::move(*larger);
+  }
+
+  /// A mask that these attentions alone read, by all of them or none.
+  void take_masks() {
+    std::map<int, std::vector<std::size_t>> readers;
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      if (const int mask = operand_of(found_[i].attention, "attn_mask"); mask >= 0) readers[mask].push_back(i);
+    for (const auto& [mask, members] : readers) {
+      std::set<int> attentions;
+      for (const std::size_t i : members) attentions.insert(found_[i].attention);
+      const std::set<int> more = makers(mask, attentions);
+      std::vector<KernelGroup> all;
+      for (const std::size_t i : members)
+        if (auto larger = with(found_[i], more)) all.push_back(std::move(*larger));
+      if (all.size() != members.size()) continue;
+      for (std::size_t k = 0; k < members.size(); ++k) found_[members[k]].group = std::move(all[k]);
+    }
+  }
+
+  const ir::Graph& graph_;
+  const Usage& usage_;
+  const LowerLimits& limits_;
+  std::vector<Found> found_;
+};
+
 }  // namespace
 
 std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
-  std::vector<KernelGroup> groups;
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const ir::GraphNode& node = graph.nodes[static_cast<std::size_t>(n)];
-    const ir::Arg* const query = node.arg("query");
-    const auto* const queries = query == nullptr ? nullptr : std::get_if<ir::ValueRef>(&query->data);
-    if (queries == nullptr || !usage.needed[static_cast<std::size_t>(n)] || node.outs.size() != 1 || !node.outs[0] ||
-        !decoding(graph, usage, {n}, *node.outs[0], limits))
-      continue;
-    // Behind views.
-    int value = queries->id;
-    for (int maker = usage.producers[static_cast<std::size_t>(value)];
-         maker >= 0 && usage.inlined[static_cast<std::size_t>(maker)];
-         maker = usage.producers[static_cast<std::size_t>(value)]) {
-      const auto read = ir::reads(graph.nodes[static_cast<std::size_t>(maker)]);
-      if (read.size() != 1) break;
-      value = read[0];
-    }
-    const auto pointwise = [&](int maker) {
-      const auto at = static_cast<std::size_t>(maker);
-      return usage.needed[at] && !usage.inlined[at] && classify(graph.nodes[at].op) == OpClass::pointwise;
-    };
-    std::set<int> nodes = makers_of(graph, usage, value, {n}, pointwise);
-    if (nodes.empty()) continue;
-    nodes.insert(n);
-    if (static_cast<int>(nodes.size()) > limits.max_nodes) continue;
-    if (auto kernel = decoding(graph, usage, nodes, *node.outs[0], limits))
-      groups.push_back({std::move(nodes), std::move(*kernel)});
-  }
-  return groups;
+  return DecodeGroups(graph, usage, limits).find();
 }
 
 }  // namespace planish::codegen

@@ -1,13 +1,10 @@
 // The instructions that device/sm90/skinny.cuh is made of, on the fibers of cuda_emulator.h: in place of sm90/ptx.cuh.
 #include "cuda_emulator.h"
+#include "pairs_cpu.h"
 
 #define __device__
 #define __forceinline__ inline
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
 #define PL_DEVICE inline
 
 struct uint4 {
@@ -30,75 +27,7 @@ inline unsigned char* place(u32 at, std::size_t bytes) {
 }
 /// What the lanes of each warp of the one block that runs hand to an instruction of all of them.
 inline unsigned lanes[32][32][6];
-inline float value(unsigned word, int half, bool bf16) {
-  const unsigned bits = half == 0 ? word & 0xffff : word >> 16;
-  if (!bf16) {
-    _Float16 v;
-    const auto short_bits = static_cast<unsigned short>(bits);
-    std::memcpy(&v, &short_bits, 2);
-    return static_cast<float>(v);
-  }
-  const unsigned wide = bits << 16;
-  float v;
-  std::memcpy(&v, &wide, 4);
-  return v;
-}
 }  // namespace cpu
-
-namespace cpu {
-inline u32 word_of(float v, bool bf16) {
-  if (bf16) {
-    u32 u;
-    std::memcpy(&u, &v, 4);
-    return u + 0x7fff + (u >> 16 & 1) >> 16;
-  }
-  const auto narrow = static_cast<_Float16>(v);
-  unsigned short bits;
-  std::memcpy(&bits, &narrow, 2);
-  return bits;
-}
-template <typename Each>
-u32 pairs(u32 a, u32 b, bool bf16, Each each) {
-  return word_of(each(value(a, 0, bf16), value(b, 0, bf16)), bf16) |
-         word_of(each(value(a, 1, bf16), value(b, 1, bf16)), bf16) << 16;
-}
-inline float of_e4m3(u32 code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  const float size = exponent == 0 ? std::ldexp((float)fraction, -9) : std::ldexp((float)(8 + fraction), exponent - 10);
-  const float v = (code & 127) == 127 ? NAN : size;
-  return code >> 7 & 1 ? -v : v;
-}
-}  // namespace cpu
-template <bool bf16>
-u32 add_pairs(u32 a, u32 b) {
-  return cpu::pairs(a, b, bf16, [](float x, float y) { return x + y; });
-}
-template <bool bf16>
-u32 sub_pairs(u32 a, u32 b) {
-  return cpu::pairs(a, b, bf16, [](float x, float y) { return x - y; });
-}
-template <bool bf16>
-u32 mul_pairs(u32 a, u32 b) {
-  return cpu::pairs(a, b, bf16, [](float x, float y) { return x * y; });
-}
-inline u32 pack_f16(float low, float high) {
-  return cpu::word_of(low, false) | cpu::word_of(high, false) << 16;
-}
-inline u32 pack_bf16(float low, float high) {
-  return cpu::word_of(low, true) | cpu::word_of(high, true) << 16;
-}
-inline u32 pair_of_e4m3(u32 codes) {
-  return pack_f16(cpu::of_e4m3(codes), cpu::of_e4m3(codes >> 8));
-}
-inline u32 bf16_of_f16(u32 pair) {
-  return pack_bf16(cpu::value(pair, 0, false), cpu::value(pair, 1, false));
-}
-inline u32 byte_permute(u32 a, u32 b, u32 selector) {
-  const u64 all = (u64)b << 32 | a;
-  u32 out = 0;
-  for (int i = 0; i < 4; ++i) out |= (u32)(all >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
-  return out;
-}
 
 inline u32 shared_address(const void* p) {
   return static_cast<u32>(static_cast<const unsigned char*>(p) - emu::block->dynamic.data());

@@ -13,18 +13,24 @@
 //   int rows, features, columns                     of q; features a multiple of 32, columns of 64
 //   int units, keys                                 keys at most
 //   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
-//   long long key_stride, value_stride              elements from one key to the next, multiples of 8
-//   bool bf16                                       else f16
+//   long long key_stride, value_stride              elements from one key to the next, multiples of 16 bytes
+//   SkinnyCode key_code, value_code                 how they are stored where they are no numbers of 16 bits
+//   bool bf16                                       else f16: what is multiplied
+//   int key_together, value_together                keys that lie so, by one look-up each; 0: all do, without a look-up
 //   bool computed                                   queries are made by the block, once
 //   bool chained                                    may be launched with the programmatic attribute
 //   int ahead                                       keys of a block that are brought into the L2 cache before the wait
 //   struct Args                                     pointers
 //   int end(args, unit)                             keys from here on count for no row; any number
-//   const void* key(args, unit), value(args, unit)  where those of key 0 begin, multiples of 16 bytes
+//   const void* key(args, unit), value(args, unit)  where those of key 0 begin, multiples of 16 bytes; without look-ups
+//   const void* key_at(args, unit, key), value_at(args, unit, key)
+//                                                   where a look-up says that a key's begins; null: nowhere, it is NaN
 //   uint4 query(args, unit, row, feature)           8 features from one on, where they are not computed
 //   u16 element(args, unit, row, feature)           one, where they are
 //   struct Given, given(args, unit, row, key)       what a score needs beside the product, read ahead
 //   float score(product, given, args, unit, row, key)
+//   bool weighs                                     values are times a number that moves with the key,
+//   float weight(given, args, unit, key)            which is this
 //   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
 //   void store(args, unit, row, column, value)
 //
@@ -35,6 +41,7 @@
 //   u16 key(args, unit, row, feature), value(args, unit, row, column)
 // All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
 
+#include "sm90/codes.cuh"
 #include "sm90/ptx.cuh"
 
 /// Nothing is written but results.
@@ -43,15 +50,64 @@ struct NoneWritten {
   struct Args {};
 };
 
+/// What is read where a look-up names no place: no number of 16 bits, nor of 8.
+static __device__ const __align__(16) u32 decode_nowhere[4] = {~0u, ~0u, ~0u, ~0u};
+
+/// Keys as they lie in memory and in a tile, in bytes. A quarter of a warp reads 64 bytes of each of two keys, or half
+/// of one 32 bytes of each of four: these lie in different banks.
+template <class P>
+struct DecodeKeys {
+  static constexpr SkinnyCode code = P::key_code;
+  static constexpr int size = code == code_none ? 2 : 1, together = P::key_together;
+  static constexpr int bytes = P::features * size;
+  static constexpr int pitch = size == 2 ? bytes + 64 : bytes % 64 == 0 ? bytes + 32 : bytes;
+  static constexpr long long stride = P::key_stride * size;
+  static PL_DEVICE const char* begin(const typename P::Args& args, int unit) { return (const char*)P::key(args, unit); }
+  static PL_DEVICE const char* at(const typename P::Args& args, int unit, int key) {
+    return (const char*)P::key_at(args, unit, key);
+  }
+};
+/// Values. A quarter of a warp reads 32 bytes of each of four, two keys apart.
+template <class P>
+struct DecodeValues {
+  static constexpr SkinnyCode code = P::value_code;
+  static constexpr int size = code == code_none ? 2 : 1, together = P::value_together;
+  static constexpr int bytes = P::columns * size, pitch = bytes + 16;
+  static constexpr long long stride = P::value_stride * size;
+  static PL_DEVICE const char* begin(const typename P::Args& args, int unit) {
+    return (const char*)P::value(args, unit);
+  }
+  static PL_DEVICE const char* at(const typename P::Args& args, int unit, int key) {
+    return (const char*)P::value_at(args, unit, key);
+  }
+};
+
+/// Whether a word of code_bytes() has every second code instead of two neighbours.
+PL_DEVICE constexpr bool decode_skips(SkinnyCode code) {
+  return code == code_i8 || code == code_u8;
+}
+
+/// Eight neighbours of a row in a tile as pairs, in the order that decode_skips() says.
+template <class R, bool bf16>
+PL_DEVICE uint4 decode_eight(u32 row, int first) {
+  if constexpr (R::code == code_none) {
+    return shared_load_16(row + first * 2);
+  } else {
+    const uint2 raw = shared_load_8(row + first);
+    uint4 v;
+    code_bytes<R::code, bf16>(raw.x, 0, v.x, v.y);
+    code_bytes<R::code, bf16>(raw.y, 0, v.z, v.w);
+    return v;
+  }
+}
+
 template <class P, class W = NoneWritten>
 struct DecodeLayout {
   static constexpr int threads = P::warps * 32;
   static constexpr int tile = 16;                      ///< keys
   static constexpr int key_pieces = P::features / 32;  ///< of 16 bytes that a lane has of a key
   static constexpr int value_pieces = P::columns / 64;
-  /// Bytes of a key in shared memory. A quarter of a warp reads 64 bytes of each of two keys, and 32 of each of four
-  /// values, two keys apart: these lie in different banks.
-  static constexpr int key_pitch = P::features * 2 + 64, value_pitch = P::columns * 2 + 16;
+  static constexpr int key_pitch = DecodeKeys<P>::pitch, value_pitch = DecodeValues<P>::pitch;
   static constexpr int stage_bytes = tile * (key_pitch + value_pitch);
   static constexpr int ring_bytes = P::stages * stage_bytes;  ///< of a warp
   static constexpr int query_bytes = P::computed ? P::rows * P::features * 2 : 0;
@@ -72,6 +128,12 @@ PL_DEVICE float no_score() {
 /// What sums relative to `own` are worth relative to `top`, in powers of two.
 PL_DEVICE float decode_share(float own, float top) {
   return own == top ? 1.0f : exp2_fast(own - top);
+}
+
+/// Eight elements: 0 and 2, 1 and 3, 4 and 6, 5 and 7.
+PL_DEVICE uint4 every_second(const uint4& v) {
+  return make_uint4(byte_permute(v.x, v.y, 0x5410), byte_permute(v.x, v.y, 0x7632), byte_permute(v.z, v.w, 0x5410),
+                    byte_permute(v.z, v.w, 0x7632));
 }
 
 /// The state of a warp. Scores are times log2(e). Lane l has, with g = l / 4 and t = l % 4, rows g and g + 8; of a tile
@@ -104,13 +166,14 @@ struct DecodeWarp {
       uint4 low = make_uint4(0, 0, 0, 0), high = low;
       if (g < P::rows) low = query(args, unit, computed, g, 8 * (t + 4 * c));
       if (halves > 1 && g + 8 < P::rows) high = query(args, unit, computed, g + 8, 8 * (t + 4 * c));
+      if constexpr (decode_skips(P::key_code)) low = every_second(low), high = every_second(high);
       q[2 * c][0] = low.x, q[2 * c][1] = high.x, q[2 * c][2] = low.y, q[2 * c][3] = high.y;
       q[2 * c + 1][0] = low.z, q[2 * c + 1][1] = high.z, q[2 * c + 1][2] = low.w, q[2 * c + 1][3] = high.w;
     }
   }
 
   /// A row's four scores of a tile become weights in 16 bits, of the maximum so far; what was summed before is scaled.
-  PL_DEVICE void soften(int h, float (&x)[4], u32 (&weights)[4]) {
+  PL_DEVICE void soften(int h, float (&x)[4], const float (&times)[4], u32 (&weights)[4]) {
     float most = fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3]));
     most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
     most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
@@ -126,6 +189,10 @@ struct DecodeWarp {
 #pragma unroll
     for (int i = 0; i < 4; ++i) x[i] = exp2_fast(x[i] - base);
     total[h] += (x[0] + x[1]) + (x[2] + x[3]);
+    if constexpr (P::weighs) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] *= times[i];
+    }
     weights[h] = P::bf16 ? pack_bf16(x[0], x[1]) : pack_f16(x[0], x[1]);
     weights[2 + h] = P::bf16 ? pack_bf16(x[2], x[3]) : pack_f16(x[2], x[3]);
   }
@@ -134,12 +201,11 @@ struct DecodeWarp {
   PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][4], const typename P::Args& args, int unit,
                       int g, int t, int first, int end) {
     float products[2][4] = {};
-    u32 from = at + g * L::key_pitch + t * 16;
 #pragma unroll
     for (int c = 0; c < L::key_pieces; ++c) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        const uint4 key = shared_load_16(from + k * 8 * L::key_pitch + c * 64);
+        const uint4 key = decode_eight<DecodeKeys<P>, P::bf16>(at + (g + k * 8) * L::key_pitch, 8 * (t + 4 * c));
         mma_16x8x16<P::bf16>(products[k], q[2 * c][0], q[2 * c][1], q[2 * c][2], q[2 * c][3], key.x, key.y);
         mma_16x8x16<P::bf16>(products[k], q[2 * c + 1][0], q[2 * c + 1][1], q[2 * c + 1][2], q[2 * c + 1][3], key.z,
                              key.w);
@@ -149,28 +215,31 @@ struct DecodeWarp {
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
       const int row = min(g + 8 * h, P::rows - 1);
-      float x[4];
+      float x[4], times[4] = {};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int key = first + 2 * t + i % 2 + i / 2 * 8;
         const float score = P::score(products[i / 2][2 * h + i % 2], given[h][i], args, unit, row, key);
         x[i] = key < end ? score * 1.44269504088896340736f : no_score();
+        if constexpr (P::weighs) times[i] = key < end ? P::weight(given[h][i], args, unit, key) : 0.0f;
       }
-      soften(h, x, weights);
+      soften(h, x, times, weights);
     }
-    from = at + L::tile * L::key_pitch + 2 * t * L::value_pitch + g * 16;
+    const u32 from = at + L::tile * L::key_pitch + 2 * t * L::value_pitch;
 #pragma unroll
     for (int j = 0; j < L::value_pieces; ++j) {
       uint4 v[4];
 #pragma unroll
-      for (int k = 0; k < 4; ++k) v[k] = shared_load_16(from + (k % 2 + k / 2 * 8) * L::value_pitch + j * 128);
+      for (int k = 0; k < 4; ++k)
+        v[k] = decode_eight<DecodeValues<P>, P::bf16>(from + (k % 2 + k / 2 * 8) * L::value_pitch, 8 * (g + 8 * j));
       const u32(*words)[4] = (const u32(*)[4])v;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int part = 0; part < 2; ++part) {
           const u32 pick = part == 0 ? 0x5410 : 0x7632;
-          mma_16x8x16<P::bf16>(sums[j * 8 + 2 * i + part], weights[0], weights[1], weights[2], weights[3],
+          const int column = decode_skips(P::value_code) ? i / 2 * 4 + i % 2 + 2 * part : 2 * i + part;
+          mma_16x8x16<P::bf16>(sums[j * 8 + column], weights[0], weights[1], weights[2], weights[3],
                                __byte_perm(words[0][i], words[1][i], pick),
                                __byte_perm(words[2][i], words[3][i], pick));
         }
@@ -199,45 +268,56 @@ struct DecodeWarp {
   }
 };
 
-/// A tile of keys or values, from those on that `from` has: neighbouring lanes ask for neighbouring bytes. What lies
-/// beyond the end is zeros.
-template <int bytes, int pitch, long long stride>
-PL_DEVICE void decode_ask(u32 to, const char* from, int first, int end, int lane) {
-  constexpr int lanes = bytes / 16;  ///< of a key; others have the next keys
+/// A tile of keys or values from `first` on, one that counts; `from`: where those of key 0 are, without look-ups.
+/// Neighbouring lanes ask for neighbouring bytes. What lies beyond the end is zeros.
+template <class R, class Args>
+PL_DEVICE void decode_ask(u32 to, const char* from, const Args& args, int unit, int first, int end, int lane) {
+  constexpr int lanes = R::bytes / 16;          ///< of a key; others have the next keys
+  constexpr bool once = R::together % 16 == 0;  ///< a tile lies together
+  if constexpr (R::together > 0 && once) from = R::at(args, unit, first);
+  const auto ask = [&](int k, int piece) {
+    const int key = first + k;
+    const bool there = key < end;
+    const char* row = from;
+    if constexpr (R::together == 0) {
+      row += (there ? key : 0) * R::stride;
+    } else if constexpr (once) {
+      if (row != nullptr) row += (there ? k : 0) * R::stride;
+    } else {
+      row = there ? R::at(args, unit, key) : nullptr;
+    }
+    const bool nowhere = R::together > 0 && row == nullptr;
+    cp_async_16(to + k * R::pitch + piece, nowhere ? (const char*)decode_nowhere : row + piece, there ? 16 : 0);
+  };
   if constexpr (lanes > 32) {
 #pragma unroll
     for (int k = 0; k < 16; ++k) {
-      const int key = first + k;
 #pragma unroll
-      for (int c = 0; c < lanes; c += 32)
-        cp_async_16(to + k * pitch + (c + lane) * 16, from + (key < end ? key : 0) * (stride * 2) + (c + lane) * 16,
-                    key < end ? 16 : 0);
+      for (int c = 0; c < lanes; c += 32) ask(k, (c + lane) * 16);
     }
   } else {
-    constexpr int together = 32 / lanes;  ///< keys
+    constexpr int beside = 32 / lanes;  ///< keys
     const int own = lane / lanes, piece = lane % lanes * 16;
-    if (own >= together) return;
+    if (own >= beside) return;
 #pragma unroll
-    for (int k = 0; k < 16; k += together) {
-      const int key = first + k + own;
-      if (16 % together != 0 && k + own >= 16) continue;
-      cp_async_16(to + (k + own) * pitch + piece, from + (key < end ? key : 0) * (stride * 2) + piece,
-                  key < end ? 16 : 0);
+    for (int k = 0; k < 16; k += beside) {
+      if (16 % beside != 0 && k + own >= 16) continue;
+      ask(k + own, piece);
     }
   }
 }
 
 /// Brings a block's first keys, or values, into the L2 cache: of all that may count, where nothing on the device says
 /// less.
-template <class P, int bytes, long long stride>
+template <class P, class R>
 PL_DEVICE void decode_touch(const char* from, int split) {
-  constexpr int lines = (bytes + 127) / 128;
+  constexpr int lines = (R::bytes + 127) / 128;
   constexpr int tiles = (P::keys + 15) / 16;
   const int first = (int)((long long)tiles * split / P::splits) * 16;
   const int last = min((int)((long long)tiles * (split + 1) / P::splits) * 16, P::keys);
   const int count = min(last - first, P::ahead) * lines;
   for (int i = threadIdx.x; i < count; i += P::warps * 32)
-    prefetch_line(from + (first + i / lines) * (stride * 2) + i % lines * 128);
+    prefetch_line(from + (first + i / lines) * R::stride + i % lines * 128);
 }
 
 /// The keys of one of the blocks that share a unit's, in tiles.
@@ -245,14 +325,14 @@ template <class P, class W>
 struct DecodeShare {
   using L = DecodeLayout<P, W>;
   int unit, split, end, first, last;
-  const char *keys, *values;
+  const char *keys = nullptr, *values = nullptr;  ///< of key 0, where no look-up says where keys lie
   unsigned char* shared;
   u32 memory, ring;  ///< of the block, and of the warp
 
   PL_DEVICE DecodeShare(const typename P::Args& args, unsigned char* shared, int block)
       : unit(block / P::splits), split(block % P::splits), shared(shared), memory(shared_address(shared)) {
-    keys = (const char*)P::key(args, unit);
-    values = (const char*)P::value(args, unit);
+    if constexpr (P::key_together == 0) keys = DecodeKeys<P>::begin(args, unit);
+    if constexpr (P::value_together == 0) values = DecodeValues<P>::begin(args, unit);
     ring = memory + L::query_bytes + L::written_bytes + (threadIdx.x / 32) * L::ring_bytes;
   }
   PL_DEVICE void cut(const typename P::Args& args) {
@@ -260,20 +340,19 @@ struct DecodeShare {
     const int tiles = (end + L::tile - 1) / L::tile;
     first = (int)((long long)tiles * split / P::splits), last = (int)((long long)tiles * (split + 1) / P::splits);
   }
-  PL_DEVICE void ask(int stage, int tile) const {
+  PL_DEVICE void ask(const typename P::Args& args, int stage, int tile) const {
     const u32 to = ring + stage * L::stage_bytes;
     const int lane = threadIdx.x % 32;
-    decode_ask<P::features * 2, L::key_pitch, P::key_stride>(to, keys, tile * L::tile, end, lane);
-    decode_ask<P::columns * 2, L::value_pitch, P::value_stride>(to + L::tile * L::key_pitch, values, tile * L::tile,
-                                                                end, lane);
+    decode_ask<DecodeKeys<P>>(to, keys, args, unit, tile * L::tile, end, lane);
+    decode_ask<DecodeValues<P>>(to + L::tile * L::key_pitch, values, args, unit, tile * L::tile, end, lane);
   }
   /// What a warp has room for. `counted`: as a group each.
   template <bool counted>
-  PL_DEVICE void ask_first() const {
+  PL_DEVICE void ask_first(const typename P::Args& args) const {
 #pragma unroll
     for (int s = 0; s < P::stages; ++s) {
       const int ahead = first + (int)threadIdx.x / 32 + s * P::warps;
-      if (ahead < last) ask(s, ahead);
+      if (ahead < last) ask(args, s, ahead);
       if constexpr (counted) cp_async_commit();
     }
   }
@@ -397,7 +476,7 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
     if constexpr (counted) {
       __syncwarp();  // all lanes have read it
       const int ahead = tile + P::stages * P::warps;
-      if (ahead < last) share.ask(stage, ahead);
+      if (ahead < last) share.ask(args, stage, ahead);
       cp_async_commit();
     }
     stage = stage == P::stages - 1 ? 0 : stage + 1;
@@ -502,10 +581,10 @@ PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::
   DecodeShare<P, W> share(args, shared, blockIdx.x);
   if constexpr (early) {
     share.cut(args);
-    share.template ask_first<true>();
+    share.template ask_first<true>(args);
   } else if constexpr (P::chained && P::ahead > 0) {
-    decode_touch<P, P::features * 2, P::key_stride>(share.keys, share.split);
-    decode_touch<P, P::columns * 2, P::value_stride>(share.values, share.split);
+    decode_touch<P, DecodeKeys<P>>(share.keys, share.split);
+    decode_touch<P, DecodeValues<P>>(share.values, share.split);
   }
   if constexpr (P::chained) {
     dependency_launch();
@@ -513,7 +592,7 @@ PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::
   }
   if constexpr (!early) {
     share.cut(args);
-    share.template ask_first<true>();
+    share.template ask_first<true>(args);
   }
   decode_finish<P, W, true>(args, writes, share, partial, arrived, shared, blockIdx.x);
 }

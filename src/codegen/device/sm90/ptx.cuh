@@ -410,6 +410,11 @@ PL_DEVICE u32 count_in(u32* counter) {
   return before;
 }
 
+PL_DEVICE uint2 shared_load_8(u32 from) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
+  return v;
+}
 PL_DEVICE uint4 shared_load_16(u32 from) {
   uint4 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
