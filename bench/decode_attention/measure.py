@@ -88,8 +88,8 @@ struct P {
   struct Given { %(given)s };
   static PL_DEVICE Given given(const Args& a, int unit, int row, int key) { return {%(load)s}; }
   static PL_DEVICE float score(float x, const Given& given, const Args& a, int unit, int row, int key) { return %(score)s; }
-  static PL_DEVICE float shift(float m) { return m == no_score() ? 0.0f : m; }
-  static PL_DEVICE float divisor(float m, float t) { return t == 0.0f ? 1.0f : t; }
+  static PL_DEVICE float shift(const Args&, int, int, float m) { return m == no_score() ? 0.0f : m; }
+  static PL_DEVICE float divisor(const Args&, int, int, float m, float t) { return t == 0.0f ? 1.0f : t; }
   static PL_DEVICE void store(const Args& a, int unit, int row, int column, float v) {
     a.out[((long long)unit * rows + row) * columns + column] = (u16)(pack_bf16(v, v) & 0xffff);
   }

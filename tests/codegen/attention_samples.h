@@ -15,6 +15,7 @@ struct Heads {
   std::int64_t window = 0;  ///< keys that count for a query: so many, itself the last
   DType dtype = DType::f32;
   bool beside = false;  ///< heads lie beside each other in memory: (batch, rows, heads, features)
+  bool sink = false;    ///< each head has one more score, whose weight is dropped; written down, in f32
 };
 
 /// Of (batch, heads, rows, length), as memory has it.
@@ -43,7 +44,56 @@ inline int window_mask(GraphBuilder& g, const Heads& h) {
   return g.node("logical_and.default", {V("self", seen), V("other", near)}, shape, DType::boolean);
 }
 
-/// As one operator.
+/// softmax of `scores` and the column of sinks `own`, without that column's weight, times `v`: as rewrite makes it.
+/// `seen`: which keys count; -1: all do.
+inline int weighed_with_sink(GraphBuilder& g, const Heads& h, int scores, int v, int own, int seen,
+                             std::int64_t columns) {
+  const std::vector<std::int64_t> all{h.batch, h.heads, h.queries, h.keys}, row{h.batch, h.heads, h.queries, 1};
+  const auto cast = [&](int id, const std::vector<std::int64_t>& shape) {
+    if (h.dtype == DType::f32) return id;
+    return g.node("_to_copy.default", {V("self", id), {"dtype", ir::DTypeArg{"f32"}}}, shape, DType::f32);
+  };
+  const auto with = [&](const char* op, int a, int b, const std::vector<std::int64_t>& shape) {
+    return g.node(op, {V("self", a), V("other", b)}, shape, DType::f32);
+  };
+  const int sinks = cast(own, {1, h.heads, 1, 1});
+  const int none = seen < 0 ? -1 : g.node("scalar_tensor.default", {F("s", -INFINITY)}, {}, DType::f32);
+  const int x =
+      seen < 0 ? scores
+               : g.node("where.self", {V("condition", seen), V("self", scores), V("other", none)}, all, DType::f32);
+  const int most = g.node("amax.default", {V("self", x), L("dim", {-1}), B("keepdim", true)}, row, DType::f32);
+  const int top = with("maximum.default", most, sinks, row);
+  const int weights = g.node("exp.default", {V("self", with("sub.Tensor", x, top, all))}, all, DType::f32);
+  const int total =
+      g.node("sum.dim_IntList", {V("self", weights), L("dim", {-1}), B("keepdim", true)}, row, DType::f32);
+  const int beside = g.node("exp.default", {V("self", with("sub.Tensor", sinks, top, row))}, row, DType::f32);
+  const int shares = with("div.Tensor", weights, with("add.Tensor", total, beside, row), all);
+  const int values = cast(v, {h.batch, h.heads, h.keys, columns});
+  const std::vector<std::int64_t> results{h.batch, h.heads, h.queries, columns};
+  const int out = g.node("matmul.default", {V("self", shares), V("other", values)}, results, DType::f32);
+  if (h.dtype == DType::f32) return out;
+  return g.node("_to_copy.default", {V("self", out), {"dtype", ir::DTypeArg{std::string(name(h.dtype))}}}, results,
+                h.dtype);
+}
+
+/// q · kᵀ / √d, in f32.
+inline int written_scores(GraphBuilder& g, const Heads& h, int q, int k) {
+  const std::vector<std::int64_t> of_k{h.batch, h.heads, h.keys, h.features};
+  const auto cast = [&](int id, std::int64_t rows) {
+    if (h.dtype == DType::f32) return id;
+    return g.node("_to_copy.default", {V("self", id), {"dtype", ir::DTypeArg{"f32"}}},
+                  {h.batch, h.heads, rows, h.features}, DType::f32);
+  };
+  const int turned = g.node("transpose.int", {V("self", cast(k, h.keys)), I("dim0", -2), I("dim1", -1)},
+                            {h.batch, h.heads, h.features, h.keys}, DType::f32,
+                            {h.heads * h.keys * h.features, h.keys * h.features, 1, h.features});
+  const std::vector<std::int64_t> all{h.batch, h.heads, h.queries, h.keys};
+  const int product = g.node("matmul.default", {V("self", cast(q, h.queries)), V("other", turned)}, all, DType::f32);
+  return g.node("mul.Tensor", {V("self", product), F("other", 1 / std::sqrt(static_cast<double>(h.features)))}, all,
+                DType::f32);
+}
+
+/// As one operator, or as it is written with sinks.
 inline ContractionSample attention_sample(const Heads& h) {
   const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
   std::string python = "t.nn.functional.scaled_dot_product_attention(x[0], x[1], x[2]";
@@ -62,6 +112,11 @@ inline ContractionSample attention_sample(const Heads& h) {
         g.input({h.batch, h.heads, h.queries, h.features}, h.dtype, head_strides(h, h.heads, h.queries, h.features));
     const int k = g.input({h.batch, keyed, h.keys, h.features}, h.dtype, head_strides(h, keyed, h.keys, h.features));
     const int v = g.input({h.batch, keyed, h.keys, columns}, h.dtype, head_strides(h, keyed, h.keys, columns));
+    if (h.sink) {
+      const int sinks = g.input({1, h.heads, 1, 1}, h.dtype);
+      const int seen = h.mask == 1 ? g.input({h.queries, h.keys}, DType::boolean) : -1;
+      return weighed_with_sink(g, h, written_scores(g, h, q, k), v, sinks, seen, columns);
+    }
     std::vector<ir::Arg> args{V("query", q), V("key", k), V("value", v)};
     if (h.mask == 1) args.push_back(V("attn_mask", g.input({h.queries, h.keys}, DType::boolean)));
     if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys}, h.dtype)));
@@ -80,6 +135,13 @@ inline ContractionSample attention_sample(const Heads& h) {
                            : h.mask == 1  ? "x[3]"
                            : h.window > 0 ? "(" + near + ")"
                                           : "";
+  if (h.sink) {
+    if (h.mask == 1) scores = "t.where(x[4], " + scores + ", -t.inf)";
+    const std::string rows = "x[3].expand(" + std::to_string(h.batch) + ", -1, " + queries + ", -1)";
+    sample.definition = "t.softmax(t.cat([" + scores + ", " + rows + "], -1), -1)[..., :-1] @ x[2]";
+    sample.python = sample.definition;
+    return sample;
+  }
   if (h.mask == 2) scores += " + x[3]";
   if (!mask.empty()) scores = "t.where(" + mask + ", " + scores + ", -t.inf)";
   std::string weights = "t.softmax(" + scores + ", -1)";
@@ -116,6 +178,9 @@ inline std::vector<ContractionSample> attention_samples(bool large) {
       attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 96, .features = 16, .mask = 2}),
       written_attention_sample({.batch = 2, .heads = 2, .queries = 65, .keys = 80, .features = 20, .columns = 136}),
       attention_sample({.batch = 1, .heads = 1, .queries = 64, .keys = 256, .features = 256}),
+      attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 96, .features = 16, .sink = true}),
+      attention_sample(
+          {.batch = 1, .heads = 2, .queries = 70, .keys = 96, .features = 64, .dtype = DType::bf16, .sink = true}),
   };
   if (!large) return all;
   all.push_back(attention_sample({.batch = 4, .heads = 16, .queries = 4096, .keys = 4096, .features = 64}));

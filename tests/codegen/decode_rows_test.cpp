@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/attention/decode.h"
+#include "codegen/attention_samples.h"
 #include "codegen/devices.h"
 #include "codegen/graph_builder.h"
 #include "codegen/half_numbers.h"
@@ -346,5 +347,58 @@ TEST_CASE("a cache's pages and scales are part of the attention that alone reads
     const auto genomes = seeds(attention->kernel, device);
     REQUIRE_FALSE(genomes.empty());
     for (const Genome& genome : genomes) CHECK(emit(attention->kernel, device, genome).has_value());
+  }
+}
+
+TEST_CASE("a sink beside the keys is part of a row's sums, also where no key counts") {
+  const samples::Heads h{
+      .batch = 2, .heads = 3, .queries = 3, .keys = 50, .features = 64, .mask = 1, .dtype = DType::bf16, .sink = true};
+  const auto sample = samples::attention_sample(h);
+  const auto parts = attention_of(sample.kernel);
+  REQUIRE_MESSAGE(parts.has_value(), (parts ? "" : parts.error().message));
+  const auto decode = decode_of(sample.kernel, *parts);
+  REQUIRE_MESSAGE(decode.has_value(), (decode ? "" : decode.error().message));
+  const Pool q = pool_of(h.batch * h.heads * h.queries * h.features, h.dtype, 0.37),
+             k = pool_of(h.batch * h.heads * h.keys * h.features, h.dtype, 0.73),
+             v = pool_of(h.batch * h.heads * h.keys * h.features, h.dtype, 0.29);
+  const std::vector<double> sinks{-200, 1.5, 30};
+  std::vector<std::uint16_t> stored;
+  for (const double sink : sinks)
+    stored.push_back(static_cast<std::uint16_t>(cpu::word_of(static_cast<float>(sink), true)));
+  std::vector<unsigned char> mask;  // the first query sees no key
+  for (std::int64_t i = 0; i < h.queries * h.keys; ++i) mask.push_back(i % 3 != 0 && i >= h.keys ? 1 : 0);
+  const AtSixteen queries(q.bytes.data(), q.bytes.size()), keys(k.bytes.data(), k.bytes.size()),
+      values(v.bytes.data(), v.bytes.size());
+  for (const int splits : {1, 3}) {
+    std::vector<std::uint16_t> result(q.values.size(), 0x7fc0);
+    run_decode(sample.kernel, *parts, *decode, {2, 2, splits, 1}, {},
+               {{0, queries.data()}, {1, keys.data()}, {2, values.data()}, {3, stored.data()}, {4, mask.data()}}, -1,
+               result);
+    for (std::int64_t head = 0; head < h.batch * h.heads; ++head) {
+      for (std::int64_t row = 0; row < h.queries; ++row) {
+        const double sink = sinks[static_cast<std::size_t>(head % h.heads)];
+        std::vector<double> scores;
+        double top = sink;
+        for (std::int64_t key = 0; key < h.keys; ++key) {
+          double x = 0;
+          for (std::int64_t f = 0; f < h.features; ++f)
+            x += q.values[static_cast<std::size_t>((head * h.queries + row) * h.features + f)] *
+                 k.values[static_cast<std::size_t>((head * h.keys + key) * h.features + f)];
+          scores.push_back(mask[static_cast<std::size_t>(row * h.keys + key)] != 0 ? x / 8 : -INFINITY);
+          top = std::max(top, scores.back());
+        }
+        double total = std::exp(sink - top);
+        for (double& x : scores) total += x = std::exp(x - top);
+        for (std::int64_t i = 0; i < h.features; ++i) {
+          double want = 0;
+          for (std::int64_t key = 0; key < h.keys; ++key)
+            want += scores[static_cast<std::size_t>(key)] / total *
+                    v.values[static_cast<std::size_t>((head * h.keys + key) * h.features + i)];
+          const auto got =
+              cpu::value(result[static_cast<std::size_t>((head * h.queries + row) * h.features + i)], 0, true);
+          CHECK(std::abs(got - want) < of_bf16);
+        }
+      }
+    }
   }
 }

@@ -43,7 +43,7 @@ std::size_t place_at(const std::vector<std::int64_t>& strides, std::int64_t a, s
 }
 
 struct HalfData {
-  std::vector<std::uint16_t> q, k, v, bias;
+  std::vector<std::uint16_t> q, k, v, bias, sinks;
   std::vector<unsigned char> mask;
 };
 HalfData half_data_of(const Heads& h) {
@@ -53,6 +53,9 @@ HalfData half_data_of(const Heads& h) {
   out.q = half_numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1);
   out.k = half_numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2);
   out.v = half_numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3);
+  // One far below all scores, and others among them.
+  out.sinks = half_numbers(count(h.heads), h.dtype, 5);
+  out.sinks.front() = to_bits(-200, h.dtype);
   out.bias = half_numbers(count(h.heads * h.queries * h.keys), h.dtype, 4);
   // The first two queries see no key at all.
   for (std::int64_t i = 0; i < h.queries * h.keys; ++i) out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
@@ -88,7 +91,10 @@ void compare_half(const Heads& h, const HalfData& data, const std::vector<std::u
           x.push_back(s);
           top = std::max(top, s);
         }
+        const double sink = of_bits(data.sinks[static_cast<std::size_t>(head)], h.dtype);
+        if (h.sink) top = std::max(top, sink);
         for (double& s : x) total += s = std::isinf(top) ? 0 : std::exp(s - top);
+        if (h.sink) total += std::exp(sink - top);
         for (std::int64_t c = 0; c < columns; ++c) {
           double sum = 0, size = 0;
           for (std::int64_t key = 0; key < h.keys; ++key) {
@@ -137,6 +143,10 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
        {1, 16, 2, true, false, 1}},
       {{.batch = 1, .heads = 2, .queries = 130, .keys = 40, .features = 16, .mask = 2, .dtype = bf16},
        {3, 16, 2, false, true, 1}},
+      {{.batch = 2, .heads = 3, .queries = 70, .keys = 50, .features = 16, .mask = 1, .dtype = bf16, .sink = true},
+       {1, 16, 2, true, false, 1}},
+      {{.batch = 1, .heads = 2, .queries = 66, .keys = 64, .features = 32, .dtype = f16, .sink = true},
+       {1, 32, 2, false, false, 1}},
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
@@ -165,7 +175,7 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
     source += fmt::format(
         "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args, int blocks) {{\n  std::vector<char> "
         "maps(blocks * 384);\n  return run_blocks(blocks, {2}, [&] {{ case{0}::planish_kernel({3}(unsigned "
-        "short*)args[4], maps.data()); }});\n}}\n",
+        "short*)args[5], maps.data()); }});\n}}\n",
         i, text, printed.back().threads, call);
   }
   // `extern` within a function of a namespace would be another array.
@@ -178,8 +188,8 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
     HalfData data = half_data_of(h);
     const std::int64_t columns = h.columns > 0 ? h.columns : h.features;
     std::vector<std::uint16_t> out(static_cast<std::size_t>(h.batch * h.heads * h.queries * columns), 0x7fff);
-    void* args[5] = {data.q.data(), data.k.data(), data.v.data(),
-                     h.mask == 1 ? static_cast<void*>(data.mask.data()) : data.bias.data(), out.data()};
+    void* const mask = h.mask == 1 ? static_cast<void*>(data.mask.data()) : data.bias.data();
+    void* args[6] = {data.q.data(), data.k.data(), data.v.data(), h.sink ? data.sinks.data() : mask, mask, out.data()};
     // Blocks that do several tiles each.
     REQUIRE(library.function<bool(void**, int)>(fmt::format("run{}", i))(args,
                                                                          static_cast<int>((printed[i].tiles + 1) / 2)));

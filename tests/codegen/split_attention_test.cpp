@@ -79,7 +79,7 @@ struct SplitCase {
 
 struct SplitData {
   SplitFactor q, k, v;
-  std::vector<float> bias;
+  std::vector<float> bias, sinks;
   std::vector<unsigned char> mask;
 };
 
@@ -93,9 +93,11 @@ SplitData split_data(const SplitCase& one, const Attention& parts) {
                 split_factor(parts.values.batches, columns, keys, true, layout.values,
                              std::int64_t{layout.columns} * layout.column_blocks, layout.keys, 3),
                 {},
+                {},
                 {}};
   for (std::int64_t i = 0; i < h.heads * h.queries * h.keys; ++i)
     out.bias.push_back(static_cast<float>(std::sin(0.11 * static_cast<double>(i))));
+  for (std::int64_t i = 0; i < h.heads; ++i) out.sinks.push_back(i == 0 ? -200.0f : 0.75f * static_cast<float>(i));
   // The first two queries see no key at all.
   for (std::int64_t i = 0; i < h.queries * h.keys; ++i) out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
   if (!one.infinite) return out;
@@ -130,7 +132,10 @@ void compare_split(const SplitCase& one, const SplitData& data, const std::vecto
         x.push_back(s);
         top = std::max(top, s);
       }
+      const double sink = data.sinks[static_cast<std::size_t>(head)];
+      if (h.sink) top = std::max(top, sink);
       for (double& s : x) total += s = std::isinf(top) ? 0 : std::exp(s - top);
+      if (h.sink) total += std::exp(sink - top);
       for (std::int64_t c = 0; c < columns; ++c, ++at) {
         double sum = 0, size = 0;
         for (std::int64_t key = 0; key < keys; ++key) {
@@ -160,6 +165,8 @@ TEST_CASE("the device file of fp32 attention computes the definition on a CPU, w
       {{.batch = 1, .heads = 2, .queries = 66, .keys = 50, .features = 16, .columns = 136, .mask = 1}, {2, 64, 1, 1}},
       {{.batch = 1, .heads = 2, .queries = 64, .keys = 64, .features = 16, .mask = 2}, {1, 32, 2, 1}},
       {{.batch = 1, .heads = 1, .queries = 64, .keys = 64, .features = 16, .causal = true}, {1, 32, 2, 1}, true},
+      {{.batch = 2, .heads = 3, .queries = 66, .keys = 50, .features = 16, .mask = 1, .sink = true}, {1, 32, 2, 1}},
+      {{.batch = 1, .heads = 1, .queries = 64, .keys = 64, .features = 16, .sink = true}, {1, 32, 2, 1}, true},
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/split_attention.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
@@ -192,7 +199,7 @@ TEST_CASE("the device file of fp32 attention computes the definition on a CPU, w
     text.replace(text.find("extern \"C\""), 10, "");
     source += fmt::format(
         "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args) {{\n  return run_blocks({2}, {3}, [&] {{ "
-        "case{0}::planish_kernel({4}(float*)args[13]); }});\n}}\n",
+        "case{0}::planish_kernel({4}(float*)args[14]); }});\n}}\n",
         i, text, printed.back().blocks, printed.back().threads, call);
   }
   // `extern` within a function of a namespace would be another array; each block has its own part of the one.
@@ -205,7 +212,7 @@ TEST_CASE("the device file of fp32 attention computes the definition on a CPU, w
     const std::int64_t results = data.q.batches * data.q.rows * data.v.rows;
     std::vector<float> out(static_cast<std::size_t>(results), NAN);
     void* mask = cases[i].heads.mask == 1 ? static_cast<void*>(data.mask.data()) : data.bias.data();
-    void* args[14] = {data.q.parts[0].data(),
+    void* args[15] = {data.q.parts[0].data(),
                       data.q.parts[1].data(),
                       data.k.parts[0].data(),
                       data.k.parts[1].data(),
@@ -217,6 +224,7 @@ TEST_CASE("the device file of fp32 attention computes the definition on a CPU, w
                       data.q.floats.data(),
                       data.k.floats.data(),
                       data.v.floats.data(),
+                      cases[i].heads.sink ? data.sinks.data() : mask,
                       mask,
                       out.data()};
     REQUIRE(library.function<bool(void**)>(fmt::format("run{}", i))(args));

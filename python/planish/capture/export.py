@@ -31,6 +31,7 @@ from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.numbers import Numbers, document
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.sinks import weigh_beside_sinks
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.capture.task import answer_of, taken_apart
@@ -191,6 +192,7 @@ def _captured(
         graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
     name_grouped_products(graph_module.graph)
+    weigh_beside_sinks(graph_module.graph)
     device = device_of((args, kwargs), model)
     draws.write_dropouts(graph_module.graph, device.type == "cpu")
     draws.draw_where_they_lie(graph_module.graph)

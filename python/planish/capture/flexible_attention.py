@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
+
+from planish.capture.splice import spliced
 
 _FLEX = getattr(torch.ops.higher_order, "flex_attention", None)
 Function = Callable[..., torch.Tensor]
@@ -41,18 +42,9 @@ def _inline(module: fx.GraphModule, node: fx.Node) -> None:
         known = {**functions, **dict(zip(given, tensors, strict=True))}
         return _dense(*pytree.tree_unflatten([known.get(leaf, leaf) if isinstance(leaf, fx.Node) else leaf for leaf in leaves], form))
 
-    with torch.no_grad():
-        traced = make_fx(attention)(*(n.meta["val"] for n in given))
-    known: dict[fx.Node, fx.Node] = dict(zip((n for n in traced.graph.nodes if n.op == "placeholder"), given, strict=True))
-    about = {k: v for k, v in node.meta.items() if k != "val"}
-    with module.graph.inserting_before(node):
-        for one in traced.graph.nodes:
-            if one.op == "call_function":
-                known[one] = module.graph.node_copy(one, lambda n: known[n])
-                known[one].meta = about | {"val": one.meta["val"]}
-            elif one.op == "output":
-                for reader in node.users:
-                    reader.replace_all_uses_with(known[one.args[0][reader.args[1]]])
+    results = spliced(module.graph, node, attention, given)
+    for reader in node.users:
+        reader.replace_all_uses_with(results[reader.args[1]])
 
 
 def _dense(

@@ -1,6 +1,7 @@
 #include "codegen/attention/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -38,12 +39,16 @@ class Finder {
   std::vector<int> below(int id) const {
     return printing::closure(k_, std::vector<int>{id}, [](int) { return false; });
   }
-  /// Whether a node is made of constants and these folds' results alone.
+  /// Whether a node is made of these folds' results and of what moves with rows alone: a sink beside the keys.
   bool only_of(int id, std::initializer_list<int> folds) const {
+    const std::size_t inner = k_.space.extents.size() - static_cast<std::size_t>(k_.inner);
     return std::ranges::all_of(below(id), [&](int each) {
       const Node& one = node(each);
       if (one.op == Op::reduced) return std::ranges::find(folds, one.reduction) != folds.end();
-      return one.op != Op::load && one.op != Op::index && one.op != Op::scanned;
+      if (one.op != Op::load && one.op != Op::index) return one.op != Op::scanned;
+      for (std::size_t v = inner; v < k_.space.extents.size(); ++v)
+        if (moved(each, v)) return false;
+      return true;
     });
   }
 
@@ -73,7 +78,10 @@ class Finder {
   Status find_softmax() {
     const Node& terms = node(fold(a_.weighted).arg);
     for (const int side : {0, 1}) {
-      const Node& weight = node(terms.args[static_cast<std::size_t>(side)]);
+      // Weights stay in registers: a rounding that the graph asks for is left out, as that of a product's factor is.
+      int id = terms.args[static_cast<std::size_t>(side)];
+      while (node(id).op == Op::cast && is_floating(node(node(id).args[0]).dtype)) id = node(id).args[0];
+      const Node& weight = node(id);
       if (weight.op != Op::div || weight.args[0] != fold(a_.total).arg) continue;
       a_.values.first = terms.args[static_cast<std::size_t>(side)];
       a_.values.second = terms.args[static_cast<std::size_t>(1 - side)];
@@ -99,11 +107,14 @@ class Finder {
 
   bool moved(int id, std::size_t v) const { return moves_[static_cast<std::size_t>(id)][v]; }
 
-  /// Whether a score itself moves with a variable: not through the product, which counts as moving with all results.
+  /// Whether a score itself, or what is read beside its row's sums, moves with a variable: not through the product,
+  /// which counts as moving with all results.
   bool scored(std::size_t v) const {
-    return std::ranges::any_of(below(a_.score), [&](int id) {
-      const Node& each = node(id);
-      return (each.op == Op::load || each.op == Op::index) && moved(id, v);
+    return std::ranges::any_of(std::array{a_.score, a_.shift, a_.divisor}, [&](int root) {
+      return std::ranges::any_of(below(root), [&](int id) {
+        const Node& each = node(id);
+        return (each.op == Op::load || each.op == Op::index) && moved(id, v);
+      });
     });
   }
 

@@ -26,8 +26,8 @@ struct Attention {
   Contraction values;  ///< weights (first: m) times v (second: n, the results' columns), summed over the keys
   int product = -1, maximum = -1, total = -1, weighted = -1;  ///< reductions
   int score = -1;                                             ///< node: what exponentials are of
-  int shift = -1;    ///< node: what is taken from the score before; of the maximum alone
-  int divisor = -1;  ///< node: what weights are divided by; of the maximum and the total alone
+  int shift = -1;    ///< node: what is taken from the score before; of the maximum and of what a row reads
+  int divisor = -1;  ///< node: what weights are divided by; of the maximum, the total and of what a row reads
 };
 
 /// The parts of such a kernel, whose anchor is not looked at. Error kind `unsupported` where it is not one.

@@ -76,7 +76,7 @@ class DecodePrinter {
       : kernel_(kernel), a_(a), d_(d), plan_(plan), writes_(writes), moves_(variables_of(kernel)), writer_(kernel) {}
 
   DecodeText print() {
-    std::vector<int> roots{a_.score, a_.scores.first, a_.scores.second, a_.values.second};
+    std::vector<int> roots{a_.score, a_.scores.first, a_.scores.second, a_.values.second, a_.shift, a_.divisor};
     for (const Output& output : kernel_.outputs) roots.push_back(output.node);
     DecodeText out;
     out.inputs = inputs_ = writer_.inputs(roots);
@@ -341,15 +341,18 @@ class DecodePrinter {
   }
 
   void softmax() {
-    const auto one = [&](const std::string& head, int root) {
-      writer_.open("static PL_DEVICE float " + head + " {");
-      writer_.nodes(std::vector<int>{root});
+    const auto one = [&](const std::string& name, int root, std::string_view sums) {
+      const std::vector<int> roots{root};
+      std::vector<std::pair<std::string, std::vector<int>>> places{{"unit", a_.scores.batch}, {"row", a_.scores.m}};
+      if (!writer_.has_place(root)) places.clear();
+      open(fmt::format("float {}({}, int row, {})", name, at, sums), writer_.inputs(roots), places);
+      writer_.nodes(roots);
       writer_.line(fmt::format("return {};", writer_.name(root)));
       writer_.close();
     };
     writer_.of_fold = [this](int r) { return std::string(r == a_.maximum ? "maximum" : "total"); };
-    one("shift(float maximum)", a_.shift);
-    one("divisor(float maximum, float total)", a_.divisor);
+    one("shift", a_.shift, "float maximum");
+    one("divisor", a_.divisor, "float maximum, float total");
   }
 
   void store() {

@@ -51,6 +51,7 @@ class HalfPrinter {
 
   void find_inputs() {
     std::vector<int> read = roots_;
+    read.insert(read.end(), {a_.shift, a_.divisor});
     if (!half_.plain) read.push_back(half_.score);
     inputs_ = writer_.inputs(read);
     for (const MappedOperand* each : {&half_.queries, &half_.keys, &half_.values}) {
@@ -104,8 +105,8 @@ class HalfPrinter {
     visible();
     ahead();
     score();
-    softmax("shift(float maximum)", a_.shift);
-    softmax("divisor(float maximum, float total)", a_.divisor);
+    softmax("shift(int unit, int row, float maximum)", a_.shift);
+    softmax("divisor(int unit, int row, float maximum, float total)", a_.divisor);
     store();
     writer_.close_declaration();
   }
@@ -238,9 +239,13 @@ class HalfPrinter {
     close();
   }
 
-  /// What the softmax's definition makes of a row's maximum and total.
+  /// What the softmax's definition makes of a row's maximum and total, and of what the row reads.
   void softmax(std::string_view head, int node) {
     open(fmt::format("PL_DEVICE float {} const {{", head));
+    if (writer_.has_place(node)) {
+      writer_.decode("unit", half_.units);
+      line(fmt::format("const {} d{} = row;", writer_.coordinate(), half_.row));
+    }
     writer_.of_fold = [this](int r) { return std::string(r == a_.maximum ? "maximum" : "total"); };
     const std::vector<int> root{node};
     writer_.nodes(root);

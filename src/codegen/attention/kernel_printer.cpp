@@ -52,7 +52,8 @@ class SplitPrinter {
 
   /// Inputs of scores, of factors (for rows that are computed again) and of the epilogue.
   void find_inputs() {
-    inputs_ = writer_.inputs(std::vector<int>{a_.score, a_.scores.first, a_.scores.second, a_.values.second});
+    inputs_ = writer_.inputs(
+        std::vector<int>{a_.score, a_.scores.first, a_.scores.second, a_.values.second, a_.shift, a_.divisor});
     for (const int each : epilogue_.inputs) {
       if (std::ranges::find(inputs_, each) == inputs_.end()) inputs_.push_back(each);
     }
@@ -111,8 +112,9 @@ class SplitPrinter {
           a_.scores.second);
     value("value(int batch, int key, int column)",
           {{"batch", a_.values.batch}, {"key", a_.values.k}, {"column", a_.values.n}}, a_.values.second);
-    value("shift(float maximum)", {}, a_.shift);
-    value("divisor(float maximum, float total)", {}, a_.divisor);
+    const std::vector<std::pair<std::string, std::vector<int>>> rows{{"batch", a_.scores.batch}, {"row", a_.scores.m}};
+    value("shift(int batch, int row, float maximum)", rows, a_.shift);
+    value("divisor(int batch, int row, float maximum, float total)", rows, a_.divisor);
     line("template <int rows, int columns, bool all, typename Sums>");
     open("PL_DEVICE void store(int batch, int row, int column, int end, int lane, const Sums& sums) const {");
     line(fmt::format("store_sums<rows, columns, all>({}batch, row, column, end, lane, sums);", epilogue_.arguments));
@@ -140,7 +142,7 @@ class SplitPrinter {
   void value(std::string_view head, const std::vector<std::pair<std::string, std::vector<int>>>& at, int root) {
     open(fmt::format("PL_DEVICE float {} const {{", head));
     for (const auto& [linear, variables] : at) {
-      if (!variables.empty()) writer_.decode(linear, variables);
+      if (!variables.empty() && writer_.has_place(root)) writer_.decode(linear, variables);
     }
     writer_.nodes(std::vector<int>{root});
     line(fmt::format("return {};", writer_.name(root)));

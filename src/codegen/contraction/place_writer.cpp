@@ -80,6 +80,13 @@ std::vector<int> PlaceWriter::inputs(std::span<const int> roots) const {
   return found;
 }
 
+bool PlaceWriter::has_place(int root) const {
+  return std::ranges::any_of(printing::closure(kernel_, std::span(&root, 1), [](int) { return false; }), [&](int id) {
+    const Op op = kernel_.nodes[static_cast<std::size_t>(id)].op;
+    return op == Op::load || op == Op::index;
+  });
+}
+
 std::string PlaceWriter::parameters(std::span<const int> roots) const {
   std::string text;
   for (const int i : inputs(roots)) {

@@ -50,6 +50,8 @@ class PlaceWriter : public printing::Speller {
   void stores();
   /// Inputs that they read, ascending.
   std::vector<int> inputs(std::span<const int> roots) const;
+  /// Whether a value below `root` has a place: a load, or a coordinate.
+  bool has_place(int root) const;
   /// The element that a load reads, as an index.
   std::string place_of(const ir::IndexExpr& index) const;
   std::string condition(std::span<const ir::Bound> where) const;

@@ -1,6 +1,7 @@
 #include "codegen/partition/decode_groups.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -47,15 +48,11 @@ class DecodeGroups {
   std::vector<KernelGroup> find() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(n)];
-      if (node.arg("query") == nullptr || !usage_.needed[static_cast<std::size_t>(n)] || node.outs.size() != 1 ||
-          !node.outs[0])
-        continue;
-      auto kernel = decoding(graph_, usage_, {n}, *node.outs[0], limits_);
-      if (!kernel) continue;
-      found_.push_back({n, {{n}, std::move(*kernel)}});
-      for (const std::string_view operand : {"query", "key", "value"}) {
-        const int value = operand_of(n, operand);
-        if (value >= 0) take(found_.back(), makers(value, {n}));
+      if (!usage_.needed[static_cast<std::size_t>(n)] || node.outs.size() != 1 || !node.outs[0]) continue;
+      if (node.arg("query") != nullptr) {
+        begin(n, {n}, {operand_of(n, "query"), operand_of(n, "key"), operand_of(n, "value")});
+      } else if (is_product(n)) {
+        written(n);
       }
     }
     take_masks();
@@ -67,9 +64,59 @@ class DecodeGroups {
 
  private:
   struct Found {
-    int attention = -1;  ///< node
+    int attention = -1;  ///< node that gives the result
     KernelGroup group;
   };
+
+  /// Of two matrices, or batches of them.
+  bool is_product(int n) const {
+    const std::string_view op = graph_.nodes[static_cast<std::size_t>(n)].op;
+    return op == "aten.matmul.default" || op == "aten.bmm.default";
+  }
+  int factor(int n, bool second) const {
+    return second ? std::max(operand_of(n, "other"), operand_of(n, "mat2")) : operand_of(n, "self");
+  }
+
+  /// Attention of these nodes, with what makes its operands.
+  void begin(int n, std::set<int> nodes, std::initializer_list<int> operands) {
+    auto kernel = decoding(graph_, usage_, nodes, *graph_.nodes[static_cast<std::size_t>(n)].outs[0], limits_);
+    if (!kernel) return;
+    const std::set<int> readers = nodes;
+    found_.push_back({n, {std::move(nodes), std::move(*kernel)}});
+    // Together where they can be: keys and values that are repeated for each head of a group are not, for both.
+    std::vector<std::set<int>> each;
+    std::set<int> all;
+    for (const int value : operands) {
+      if (value < 0) continue;
+      each.push_back(makers(value, readers));
+      all.insert(each.back().begin(), each.back().end());
+    }
+    if (take(found_.back(), all)) return;
+    for (const std::set<int>& one : each) take(found_.back(), one);
+  }
+
+  /// Attention as it is written down: a product, whatever becomes of it element by element and along rows, and node
+  /// `n`, a product of that with something else.
+  void written(int n) {
+    const int weights = factor(n, false);
+    if (weights < 0) return;
+    std::set<int> nodes = makers(weights, {n}, true);
+    if (nodes.empty()) return;
+    std::set<int> products;
+    for (const int made : nodes) {
+      for (const int v : usage_.sources(graph_, made)) {
+        const int maker = usage_.producers[static_cast<std::size_t>(v)];
+        if (maker >= 0 && is_product(maker)) products.insert(maker);
+      }
+    }
+    if (products.size() != 1) return;
+    const int scores = *products.begin();
+    const auto& users = usage_.users[static_cast<std::size_t>(*graph_.nodes[static_cast<std::size_t>(scores)].outs[0])];
+    if (!std::ranges::all_of(users, [&](int user) { return nodes.contains(user); })) return;
+    nodes.insert({scores, n});
+    if (static_cast<int>(nodes.size()) > limits_.max_nodes) return;
+    begin(n, std::move(nodes), {factor(scores, false), factor(scores, true), factor(n, true)});
+  }
 
   /// Behind views; -1: there is none.
   int operand_of(int n, std::string_view name) const {
@@ -78,10 +125,12 @@ class DecodeGroups {
     return given == nullptr ? -1 : behind_views(graph_, usage_, given->id);
   }
 
-  std::set<int> makers(int value, const std::set<int>& readers) const {
+  /// `rows`: by sums along rows, too.
+  std::set<int> makers(int value, const std::set<int>& readers, bool rows = false) const {
     return makers_of(graph_, usage_, value, readers, [&](int maker) {
       const auto at = static_cast<std::size_t>(maker);
-      return usage_.needed[at] && !usage_.inlined[at] && classify(graph_.nodes[at].op) == OpClass::pointwise;
+      const OpClass kind = classify(graph_.nodes[at].op);
+      return usage_.needed[at] && !usage_.inlined[at] && (kind == OpClass::pointwise || (rows && kind == OpClass::row));
     });
   }
 
@@ -95,8 +144,11 @@ class DecodeGroups {
     if (!kernel) return std::nullopt;
     return KernelGroup{std::move(nodes), std::move(*kernel)};
   }
-  void take(Found& found, const std::set<int>& more) const {
-    if (auto larger = with(found, more)) found.group = std::move(*larger);
+  bool take(Found& found, const std::set<int>& more) const {
+    auto larger = with(found, more);
+    if (!larger) return false;
+    found.group = std::move(*larger);
+    return true;
   }
 
   /// A mask that these attentions alone read, by all of them or none.

@@ -14,6 +14,8 @@
 ///   are read.
 namespace planish::codegen {
 
+/// Attention that is written down, as two products with whatever lies between, is such attention, too.
+///
 /// One for each such attention of whose operands one is computed for it alone, or whose mask is for such attentions
 /// alone; no node but a mask's is in two. Deterministic.
 std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);

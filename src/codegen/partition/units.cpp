@@ -45,12 +45,19 @@ Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions&
 
 void Units::set_aside(std::span<const std::set<int>> groups) {
   for (const std::set<int>& group : groups) {
-    const int mine = unit_of_[static_cast<std::size_t>(*group.begin())];
+    const auto own = std::ranges::find_if(
+        group, [&](int n) { return !units_[static_cast<std::size_t>(unit_of_[static_cast<std::size_t>(n)])].aside; });
+    if (own == group.end()) continue;
+    const int mine = unit_of_[static_cast<std::size_t>(*own)];
     Unit& unit = units_[static_cast<std::size_t>(mine)];
     for (const int n : group) {
       const int theirs = unit_of_[static_cast<std::size_t>(n)];
       if (theirs == mine) continue;
       Unit& other = units_[static_cast<std::size_t>(theirs)];
+      if (other.aside) {
+        unit.nodes.insert(n);  // both compute it
+        continue;
+      }
       other.alive = false;
       unit.nodes.insert(other.nodes.begin(), other.nodes.end());
       for (const int moved : other.nodes) unit_of_[static_cast<std::size_t>(moved)] = mine;
@@ -105,6 +112,7 @@ std::vector<int> Units::consumers(int unit) const {
   if (repeated_) return readers_of(units_[static_cast<std::size_t>(unit)]);
   std::vector<int> result;
   for (const int n : units_[static_cast<std::size_t>(unit)].nodes) {
+    if (unit_of_[static_cast<std::size_t>(n)] != unit) continue;  // another one gives it out
     for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
       if (!out) continue;
       for (const int user : usage_.users[static_cast<std::size_t>(*out)]) {

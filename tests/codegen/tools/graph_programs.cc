@@ -119,7 +119,9 @@ Result<json> answer(const Request& request) {
     out["regions"].push_back(std::move(one));
   }
   std::vector<FusionPlan> fusions;
-  if (request.fusions && request.programs > 1) fusions = fusion_plans(graph, cut, request.device);
+  FusionOptions fusion_options;
+  fusion_options.limits = request.options.limits;
+  if (request.fusions && request.programs > 1) fusions = fusion_plans(graph, cut, request.device, fusion_options);
   std::mt19937_64 rng(request.seed);
   for (int p = 0; p < request.programs; ++p) {
     std::vector<Choice> choices;

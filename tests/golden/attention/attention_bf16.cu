@@ -32,7 +32,7 @@
 //   visible(row, key)                                    by place alone
 //   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
 //   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
@@ -122,7 +122,7 @@ struct Functors {
   PL_DEVICE float score(int unit, int row, int key, float product, const Ahead& ahead, int i) const {
     return product;
   }
-  PL_DEVICE float shift(float maximum) const {
+  PL_DEVICE float shift(int unit, int row, float maximum) const {
     const float v8 = maximum;
     const float v9 = (-PL_INF_F32);
     const bool v10 = (v8 == v9);
@@ -130,7 +130,7 @@ struct Functors {
     const float v12 = (v10 ? v11 : v8);
     return v12;
   }
-  PL_DEVICE float divisor(float maximum, float total) const {
+  PL_DEVICE float divisor(int unit, int row, float maximum, float total) const {
     const float v11 = 0x0p+0f;
     const float v15 = total;
     const bool v16 = (v15 == v11);

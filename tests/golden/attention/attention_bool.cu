@@ -325,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 //   multiply_scores(d, a, b, keep), multiply_values(d, a0 … a3, b, keep)   the two products' instructions
 //   tiles(row)                          tiles of keys that count for the block's rows from `row` on
 //   score(batch, row, key, product), query(batch, row, k), key(batch, key, k), value(batch, key, column)
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(batch, row, maximum), divisor(batch, row, maximum, total)  of the softmax's definition
 //   store<rows, columns, all>(batch, row, column, end, lane, sums)         the epilogue (contraction/main_loop.h)
 
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
@@ -482,7 +482,7 @@ struct Functors {
     const float v20 = pl_ldg(in3 + (1536 * d0 + d2 + 16 * d3));
     return v20;
   }
-  PL_DEVICE float shift(float maximum) const {
+  PL_DEVICE float shift(int batch, int row, float maximum) const {
     const float v7 = (-PL_INF_F32);
     const float v9 = maximum;
     const bool v10 = (v9 == v7);
@@ -490,7 +490,7 @@ struct Functors {
     const float v12 = (v10 ? v11 : v9);
     return v12;
   }
-  PL_DEVICE float divisor(float maximum, float total) const {
+  PL_DEVICE float divisor(int batch, int row, float maximum, float total) const {
     const float v11 = 0x0p+0f;
     const float v15 = total;
     const bool v16 = (v15 == v11);

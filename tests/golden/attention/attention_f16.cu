@@ -32,7 +32,7 @@
 //   visible(row, key)                                    by place alone
 //   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
 //   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
@@ -127,7 +127,7 @@ struct Functors {
   PL_DEVICE float score(int unit, int row, int key, float product, const Ahead& ahead, int i) const {
     return product;
   }
-  PL_DEVICE float shift(float maximum) const {
+  PL_DEVICE float shift(int unit, int row, float maximum) const {
     const float v11 = (-PL_INF_F32);
     const float v13 = maximum;
     const bool v14 = (v13 == v11);
@@ -135,7 +135,7 @@ struct Functors {
     const float v16 = (v14 ? v15 : v13);
     return v16;
   }
-  PL_DEVICE float divisor(float maximum, float total) const {
+  PL_DEVICE float divisor(int unit, int row, float maximum, float total) const {
     const float v15 = 0x0p+0f;
     const float v19 = total;
     const bool v20 = (v19 == v15);

@@ -325,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 //   multiply_scores(d, a, b, keep), multiply_values(d, a0 … a3, b, keep)   the two products' instructions
 //   tiles(row)                          tiles of keys that count for the block's rows from `row` on
 //   score(batch, row, key, product), query(batch, row, k), key(batch, key, k), value(batch, key, column)
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(batch, row, maximum), divisor(batch, row, maximum, total)  of the softmax's definition
 //   store<rows, columns, all>(batch, row, column, end, lane, sums)         the epilogue (contraction/main_loop.h)
 
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
@@ -449,9 +449,6 @@ struct Functors {
     return 2;
   }
   PL_DEVICE float score(int batch, int row, int key, float product) const {
-    const int d0 = (unsigned)(batch);
-    const int d1 = (unsigned)(row);
-    const int d3 = (unsigned)(key);
     const float v3 = product;
     const float v4 = 0x1.43d136p-3f;
     const float v5 = (v3 * v4);
@@ -478,7 +475,7 @@ struct Functors {
     const float v18 = pl_ldg(in2 + (3120 * d0 + d2 + 24 * d3));
     return v18;
   }
-  PL_DEVICE float shift(float maximum) const {
+  PL_DEVICE float shift(int batch, int row, float maximum) const {
     const float v6 = maximum;
     const float v7 = (-PL_INF_F32);
     const bool v8 = (v6 == v7);
@@ -486,7 +483,7 @@ struct Functors {
     const float v10 = (v8 ? v9 : v6);
     return v10;
   }
-  PL_DEVICE float divisor(float maximum, float total) const {
+  PL_DEVICE float divisor(int batch, int row, float maximum, float total) const {
     const float v9 = 0x0p+0f;
     const float v13 = total;
     const bool v14 = (v13 == v9);

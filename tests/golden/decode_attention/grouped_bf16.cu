@@ -16,19 +16,26 @@
 //   int rows, features, columns                     of q; features a multiple of 32, columns of 64
 //   int units, keys                                 keys at most
 //   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
-//   long long key_stride, value_stride              elements from one key to the next, multiples of 8
-//   bool bf16                                       else f16
+//   long long key_stride, value_stride              elements from one key to the next, multiples of 16 bytes
+//   SkinnyCode key_code, value_code                 how they are stored where they are no numbers of 16 bits
+//   bool bf16                                       else f16: what is multiplied
+//   int key_together, value_together                keys that lie so, by one look-up each; 0: all do, without a look-up
 //   bool computed                                   queries are made by the block, once
 //   bool chained                                    may be launched with the programmatic attribute
 //   int ahead                                       keys of a block that are brought into the L2 cache before the wait
 //   struct Args                                     pointers
 //   int end(args, unit)                             keys from here on count for no row; any number
-//   const void* key(args, unit), value(args, unit)  where those of key 0 begin, multiples of 16 bytes
+//   const void* key(args, unit), value(args, unit)  where those of key 0 begin, multiples of 16 bytes; without look-ups
+//   const void* key_at(args, unit, key), value_at(args, unit, key)
+//                                                   where a look-up says that a key's begins; null: nowhere, it is NaN
 //   uint4 query(args, unit, row, feature)           8 features from one on, where they are not computed
 //   u16 element(args, unit, row, feature)           one, where they are
 //   struct Given, given(args, unit, row, key)       what a score needs beside the product, read ahead
 //   float score(product, given, args, unit, row, key)
-//   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
+//   bool weighs                                     values are times a number that moves with the key,
+//   float weight(given, args, unit, key)            which is this
+//   float shift(args, unit, row, maximum)           what is taken from a row's scores,
+//   float divisor(args, unit, row, maximum, total)  and what its sums are divided by
 //   void store(args, unit, row, column, value)
 //
 // Keys and values that the same launch writes (a step's own, into the cache that it reads) are what W says:
@@ -37,6 +44,9 @@
 //   long long key_place(args, unit, row), value_place(…)     the key that it is; what is no key is dropped
 //   u16 key(args, unit, row, feature), value(args, unit, row, column)
 // All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
+
+// Weights stored in 8 or 4 bits, as pairs of 16-bit numbers: eight at a time, in the order in which they are cheapest
+// to take apart. Every code is exact in bf16 and in f16.
 
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
 // tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
@@ -47,6 +57,7 @@
 // ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
+// ---- src/codegen/device/sm90/codes.cuh ----
 // ---- src/codegen/device/sm90/decode_attention.cuh ----
 // ---- policy ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }
@@ -54,6 +65,9 @@ struct P {
   static constexpr int units = 2, rows = 4, features = 128, columns = 128, keys = 2048;
   static constexpr int warps = 4, stages = 2, splits = 32;
   static constexpr long long key_stride = 128, value_stride = 128;
+  static constexpr SkinnyCode key_code = code_none, value_code = code_none;
+  static constexpr int key_together = 0, value_together = 0;
+  static constexpr bool weighs = false;
   static constexpr bool bf16 = true, computed = false, chained = true;
   static constexpr int ahead = 256;
   struct Args {
@@ -99,7 +113,7 @@ struct P {
     const float v7 = (v5 * v6);
     return v7;
   }
-  static PL_DEVICE float shift(float maximum) {
+  static PL_DEVICE float shift(const Args& args, int unit, int row, float maximum) {
     const float v8 = maximum;
     const float v9 = (-PL_INF_F32);
     const bool v10 = (v8 == v9);
@@ -107,7 +121,7 @@ struct P {
     const float v12 = (v10 ? v11 : v8);
     return v12;
   }
-  static PL_DEVICE float divisor(float maximum, float total) {
+  static PL_DEVICE float divisor(const Args& args, int unit, int row, float maximum, float total) {
     const float v11 = 0x0p+0f;
     const float v15 = total;
     const bool v16 = (v15 == v11);

@@ -29,7 +29,7 @@
 //   visible(row, key)                                    by place alone
 //   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
 //   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
 #include "sm90/pipeline.cuh"
@@ -389,10 +389,14 @@ class AttentionConsumer {
     for (int h = 0; h < 2; ++h) {
       rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 1);
       rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 2);
-      const float top = rows.top[h] * P::natural, own = top == attention_none() ? 0.0f : top, shift = f.shift(top);
-      // The exponentials' own base, against what the definition takes from the scores.
-      const float by = own == shift ? 1.0f : expf(own - shift);
-      factor[h] = by / f.divisor(top, rows.sum[h] * by);
+      const int row = h == 0 ? row0 : row1;
+      const float top = rows.top[h] * P::natural, shift = f.shift(unit, row, top);
+      const bool none = top == attention_none();
+      const float own = none ? 0.0f : top;
+      // The exponentials' own base, against what the definition takes from the scores: without any they are zeros.
+      const bool same = own == shift || (none && fabsf(shift) < -attention_none());
+      const float by = same ? 1.0f : expf(own - shift);
+      factor[h] = by / f.divisor(unit, row, top, rows.sum[h] * by);
     }
     float* const mine = exchange + lane / 4 * L::exchange_pitch + lane % 4 * 2;
 #pragma unroll

@@ -31,7 +31,8 @@
 //   float score(product, given, args, unit, row, key)
 //   bool weighs                                     values are times a number that moves with the key,
 //   float weight(given, args, unit, key)            which is this
-//   float shift(maximum), divisor(maximum, total)   what is taken from a row's scores, what its sums are divided by
+//   float shift(args, unit, row, maximum)           what is taken from a row's scores,
+//   float divisor(args, unit, row, maximum, total)  and what its sums are divided by
 //   void store(args, unit, row, column, value)
 //
 // Keys and values that the same launch writes (a step's own, into the cache that it reads) are what W says:
@@ -128,6 +129,14 @@ PL_DEVICE float no_score() {
 /// What sums relative to `own` are worth relative to `top`, in powers of two.
 PL_DEVICE float decode_share(float own, float top) {
   return own == top ? 1.0f : exp2_fast(own - top);
+}
+
+/// What a row's sums, relative to its largest score `top` times log2(e), are relative to what the definition takes from
+/// scores. Without a key that counts they are zeros, whatever that is; where it is no number, neither are they.
+PL_DEVICE float decode_scale(float top, float shift) {
+  const float own = top == no_score() ? 0.0f : top, its = shift * 1.44269504088896340736f;
+  const bool nothing = top == no_score() && fabsf(shift) < -no_score();
+  return nothing || own == its ? 1.0f : exp2_fast(own - its);
 }
 
 /// Eight elements: 0 and 2, 1 and 3, 4 and 6, 5 and 7.
@@ -490,10 +499,8 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
   float* const own = partial + (long long)block * L::sums;
   constexpr float log2e = 1.44269504088896340736f;
   const auto store = [&](int row, int column, float top, float total, float sum) {
-    const float maximum = top / log2e, shift = P::shift(maximum);
-    const float base = top == no_score() ? 0.0f : top;
-    const float scale = base == shift * log2e ? 1.0f : exp2_fast(base - shift * log2e);
-    P::store(args, unit, row, column, sum * scale / P::divisor(maximum, total * scale));
+    const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
+    P::store(args, unit, row, column, sum * scale / P::divisor(args, unit, row, maximum, total * scale));
   };
   constexpr int tops = P::rows * P::columns, totals = tops + P::rows;
   for (int e = threadIdx.x; e < P::rows * P::columns; e += L::threads) {
@@ -546,9 +553,8 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
       }
 #pragma unroll
       for (int apart = 16; apart > 0; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
-      const float maximum = top / log2e, shift = P::shift(maximum), base = top == no_score() ? 0.0f : top;
-      const float scale = base == shift * log2e ? 1.0f : exp2_fast(base - shift * log2e);
-      if (lane == 0) shares[P::rows * P::splits + row] = scale / P::divisor(maximum, total * scale);
+      const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
+      if (lane == 0) shares[P::rows * P::splits + row] = scale / P::divisor(args, unit, row, maximum, total * scale);
     }
     decode_barrier<P>();
     for (int e = threadIdx.x; e < pairs; e += L::threads) {

@@ -24,7 +24,7 @@
 //   multiply_scores(d, a, b, keep), multiply_values(d, a0 … a3, b, keep)   the two products' instructions
 //   tiles(row)                          tiles of keys that count for the block's rows from `row` on
 //   score(batch, row, key, product), query(batch, row, k), key(batch, key, k), value(batch, key, column)
-//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   shift(batch, row, maximum), divisor(batch, row, maximum, total)  of the softmax's definition
 //   store<rows, columns, all>(batch, row, column, end, lane, sums)         the epilogue (contraction/main_loop.h)
 
 #include "sm90/pipeline.cuh"
@@ -290,9 +290,11 @@ class SplitConsumer {
     for (int h = 0; h < 2; ++h) {
       sum[h] = sum_of_four(sum[h]);
       // The exponentials' own base, against what the definition takes from the scores.
-      const float own = top[h] == split_none() ? 0.0f : top[h], shift = f.shift(top[h]);
-      const float scale = own == shift ? one : one * expf(own - shift);
-      factor[h] = scale / f.divisor(top[h], sum[h] * scale);
+      const bool none = top[h] == split_none();
+      const float own = none ? 0.0f : top[h], shift = f.shift(at.batch, row[h], top[h]);
+      const bool same = own == shift || (none && fabsf(shift) < -split_none());
+      const float scale = same ? one : one * expf(own - shift);
+      factor[h] = scale / f.divisor(at.batch, row[h], top[h], sum[h] * scale);
       odd[h] = !is_finite(sum[h]);
     }
 #pragma unroll
@@ -352,7 +354,7 @@ class SplitConsumer {
     for (int key = lane; key < P::key_count; key += 32) most = larger_or_nan(exact_score(y, key), most);
 #pragma unroll
     for (int apart = 1; apart < 32; apart *= 2) most = larger_or_nan(__shfl_xor_sync(~0u, most, apart), most);
-    const float shift = f.shift(most);
+    const float shift = f.shift(at.batch, y, most);
     constexpr int each = (P::columns + 31) / 32;
     float total = 0.0f, z[each];
 #pragma unroll
@@ -374,7 +376,7 @@ class SplitConsumer {
     }
 #pragma unroll
     for (int apart = 1; apart < 32; apart *= 2) total += __shfl_xor_sync(~0u, total, apart);
-    const float divisor = f.divisor(most, total);
+    const float divisor = f.divisor(at.batch, y, most, total);
 #pragma unroll
     for (int c = 0; c < each; ++c) {
       const float result = z[c] / divisor;
