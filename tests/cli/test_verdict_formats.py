@@ -10,7 +10,15 @@ import pytest
 from command import Home, lines
 from optimised_task import SMALL
 
-ZEROS = "import torch\nclass ModelNew(torch.nn.Module):\n    def __init__(self, width):\n        super().__init__()\n    def forward(self, x):\n        return x * 0\n"
+ZEROS = """import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+    def forward(self, x):
+        return x * 0
+"""
 
 
 @pytest.fixture
@@ -38,8 +46,8 @@ def test_a_suite_writes_junit_for_the_tasks_that_were_chosen(broken: Home) -> No
 def test_a_suite_stops_at_the_first_failure(broken: Home) -> None:
     done = broken.run("suite", "tasks", "-x", "--format", "github")
     assert done.returncode == 1
-    assert lines(done.stdout, "::error ") == [line for line in lines(done.stdout, "::error file=tasks/1_norm.py,title=planish%3A 1_norm::not_python: ")]
-    assert len(lines(done.stdout, "::error ")) == 1 and "2_norm" not in done.stdout
+    (annotation,) = lines(done.stdout, "::")
+    assert annotation.startswith("::error file=tasks/1_norm.py,title=planish%3A 1_norm::not_python: ") and "2_norm" not in done.stdout
     assert "stopped at the first failure: 2 of 3 tasks were not begun" in done.stderr
 
 
@@ -66,7 +74,6 @@ def test_verify_reads_a_solution_from_stdin_and_says_in_both_forms_what_is_wrong
     said = home.run(*arguments, "--format", "github", input=ZEROS)
     assert said.returncode == 1 and "NOT verified" in said.stdout
     assert lines(said.stdout, "::error file=small.py,title=planish%3A small::wrong: ")
-    assert not list(Path("/tmp").glob("planish-stdin-*/stdin.py")) or "planish-stdin" not in said.stdout
     kept = home.run(*arguments, "--format", "junit", input=ZEROS)
     assert kept.returncode == 1 and cases(kept.stdout) == {"small": "failure"}
     right = ZEROS.replace("x * 0", "torch.sigmoid(torch.tanh(x) * self.scale + x * x) * x")

@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   }
 
   // Before the first child is started: none gets the keys of models.
-  const CommandLine line{typed(argc, argv), app["--config"]->as<std::string>()};
+  const CommandLine line{typed(argc, argv), settings_read(app)};
   if (const auto models = llm::read_models(line.config); models) {
     llm::hide_keys(*models);
   } else {

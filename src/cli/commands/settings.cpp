@@ -18,6 +18,8 @@ namespace planish::cli {
 namespace {
 
 constexpr const char* no_config = "--no-config";
+/// What the library reads where no file is wanted: with an empty default, --config would take no value.
+constexpr const char* no_file = "/dev/null";
 
 /// Whether the text has settings of ours; a file with a mistake elsewhere has none, and is somebody else's to mend.
 bool has_settings(const std::filesystem::path& pyproject) {
@@ -64,8 +66,13 @@ class Settings : public CLI::ConfigTOML {
 void add_settings(CLI::App& app, const std::vector<std::string>& words) {
   const bool none = std::ranges::find(words, no_config) != words.end();
   app.config_formatter(std::make_shared<Settings>());
-  app.set_config("--config", none ? "/dev/null" : settings_file(), "Settings, by verb")->type_name("FILE");
+  app.set_config("--config", none ? no_file : settings_file(), "Settings, by verb")->type_name("FILE");
   app.add_flag(no_config)->description("Look for no file of settings");
+}
+
+std::string settings_read(const CLI::App& app) {
+  std::string file = app["--config"]->as<std::string>();
+  return file == no_file ? std::string() : file;
 }
 
 }  // namespace planish::cli
