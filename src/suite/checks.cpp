@@ -41,7 +41,7 @@ std::string xml_text(std::string_view text) {
   return out;
 }
 
-/// As GitHub's toolkit escapes what stands behind `::`; in a property `:` and `,` are separators too.
+/// Escaped as what stands behind `::` of a workflow command; in a property `:` and `,` are separators too.
 std::string command_text(std::string_view text, bool property) {
   std::string out;
   for (const char c : text) {

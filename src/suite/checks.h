@@ -14,7 +14,7 @@ bool is_bad(const Row& row);
 /// A JUnit document: one test case a row; refused solutions are failures, what could not be judged is an error, what
 /// was not asked for or cut off is skipped.
 std::string junit_xml(const std::vector<Row>& rows, const std::string& suite);
-/// GitHub's workflow commands, a line for each bad row, at the file of its solution or else of its task.
+/// Workflow commands (::error …), a line for each bad row, at the file of its solution or else of its task.
 std::string github_annotations(const std::vector<Row>& rows);
 
 }  // namespace planish::suite
