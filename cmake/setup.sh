@@ -35,7 +35,7 @@ if ! "$python" -c 'import torch' 2>/dev/null; then
   "$python" -m pip install $quiet --disable-pip-version-check "$TORCH"
 fi
 echo "1 of 3: installing what tests and checks need" >&2
-"$python" -m pip install $quiet --disable-pip-version-check numpy pytest pytest-xdist ruff 'mypy==2.4.*' cloudpickle
+"$python" -m pip install $quiet --disable-pip-version-check numpy pytest pytest-xdist ruff 'mypy==2.4.*' 'cloudpickle>=3'
 # NVRTC compiles for a GPU without one; torch's CUDA wheels bring it, the CPU wheel does not.
 "$python" -c 'import torch, sys; sys.exit(0 if torch.version.cuda else 1)' || "$python" -m pip install -q --disable-pip-version-check 'nvidia-cuda-nvrtc==13.0.*' ||
   echo "note: NVRTC could not be installed; the tests that compile CUDA will be skipped" >&2

@@ -27,4 +27,22 @@ cp examples/cpu/gated_blend.py "$clean/task.py"
 cd "$clean"
 PLANISH_STORE="$clean/store.db" venv/bin/planish optimize task.py --budget 2s --baselines eager --out result >"$clean/out" 2>&1 || [ $? -eq 1 ] ||
   { cat "$clean/out" >&2; exit 1; }
+# A module of a script: what proves it lives in an installed package there, and takes its class for no other than the script does.
+cat > script.py <<'END'
+import planish
+import torch
+from torch import nn
+
+
+class Blend(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        gate = torch.sigmoid(x)
+        return torch.softmax(gate * x + (1 - gate) * y, -1)
+
+
+with torch.no_grad():
+    result = planish.optimize(Blend().eval(), tuple(torch.randn(2, 256, 512)), budget="2s", baselines="eager", progress=False)
+assert "another_module" not in (result.reason or ""), result.reason
+END
+PLANISH_DATA="$clean/data" PLANISH_STORE="$clean/store.db" venv/bin/python script.py
 echo "ok" >&2

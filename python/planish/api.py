@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils import _pytree as pytree
 
 from planish import session
@@ -175,6 +178,8 @@ def _search(
         raise PlanishError("not_exportable", f"{called}: {hooked} and hooks of parts of a module stop its programs", hint)
     if problem := example_problem(called, module, *call):
         raise problem
+    if progress:
+        sys.stderr.write(_training(module, called))
     numbers = leaves_of(module.forward, *call, specialize, called) if specialize else []
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
@@ -247,8 +252,15 @@ def _refuse_forms(module: nn.Module) -> None:
 
 
 def _renamed(error: PlanishError, task: Path, name: str) -> PlanishError:
-    """The same error, about the user's module rather than about a folder of ours."""
-    return PlanishError(error.kind, *(named(text.replace(str(task), name), name) for text in (error.message, error.hint)))
+    """The same error, about the user's module and its call rather than about a folder and options of ours."""
+    hint = error.hint.replace("the file's Model on get_inputs()", f"{name} on the example inputs").replace("--target cpu", 'target="cpu"')
+    return PlanishError(error.kind, *(named(text.replace(str(task), name), name) for text in (error.message, hint)))
+
+
+def _training(module: nn.Module, name: str) -> str:
+    """A line for who may have forgotten `eval()`; empty where no part acts otherwise in training."""
+    parts = {type(part).__name__ for part in module.modules() if part.training and isinstance(part, _DropoutNd | _BatchNorm)}
+    return f"note: {name} is in training mode ({', '.join(sorted(parts))}); call .eval() first where it is to be fast at inference\n" if parts else ""
 
 
 def _plain(name: str) -> str:

@@ -56,6 +56,11 @@ Result<fs::path> find_shipped(const ExportVerb& options) {
         fmt::format("run {} {} before it shipped anything", run->id, state == "killed" ? "was killed" : "failed"),
         fmt::format("planish optimize --resume {} goes on with it", run->id));
   }
+  if (run->outcome == "no_improvement" && !fs::exists(run->out_folder, ignored)) {
+    // planish.optimize keeps no folder of ours where the module stays as it was.
+    return fail("not_shipped", fmt::format("nothing to export: run {} gained nothing on {}", run->id, run->task),
+                "the module is as it was; search longer, or see what was tried: planish show " + run->id);
+  }
   return fail("not_shipped", fmt::format("run {} has no shipped folder at {}", run->id, folder.string()),
               "it was moved or deleted; give the folder itself, or run it again");
 }

@@ -8,10 +8,12 @@
 
 #include "base/file.h"
 #include "cli/connect.h"
+#include "cli/dry_run.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/task_syntax.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 #include "session/optimize_flow.h"
 #include "session/planner.h"
 #include "session/result_text.h"
@@ -114,6 +116,17 @@ int exit_code_of(const ResultDocument& result) {
   return result.outcome == "interrupted" ? exit_code::interrupted : exit_code::none_found;
 }
 
+/// --dry-run: on an evaluator of its own or a served one, with nothing else of a run.
+int optimize_dry(const OptimizeVerb& options, const OptimizeRequest& request, double task_timeout,
+                 const Output& output) {
+  const CancelToken cancel = watch_interrupts();
+  auto evaluator = connect_evaluator({task_timeout, cancel, true, !options.no_serve});
+  if (!evaluator) return output.error(evaluator.error());
+  Waiting waiting(**evaluator, output, cancel);
+  waiting.step(fmt::format("capturing {}", request.task.filename().string()));
+  return dry_run(request, store_file(options.search.store), **evaluator, output);
+}
+
 }  // namespace
 
 int optimize_verb(const OptimizeVerb& options, const Output& output) {
@@ -128,6 +141,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   if (!request) return output.error(request.error());
   const auto task_timeout = parse_limit(options.search.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
+  if (options.dry_run) return optimize_dry(options, *request, *task_timeout, output);
   // A store that cannot be used is known now, not after the capture.
   if (auto store = store::Store::open_existing(store_file(options.search.store)); !store)
     return output.error(store.error());

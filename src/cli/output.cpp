@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "session/result_document.h"
+#include "suite/checks.h"
 #include "worker/printable.h"
 
 namespace planish::cli {
@@ -46,6 +47,10 @@ int Output::error(const Error& error) const {
     return exit_code_for(error.kind);
   }
   if (json) print_file(stdout, error_json(error, verbose));
+  if (format != "text") {
+    const auto row = suite::failed_row("planish", std::string(error.kind.name()), error.message, error.hint);
+    result({row}, "planish", {}, {});
+  }
   const auto paragraph = [](Style style, const char* head, const std::string& body) {
     return fmt::format("{} {}\n", styled(style, head), worker::printable(body));
   };
@@ -69,6 +74,17 @@ void Output::result(const std::string& document, const std::string& text) const 
   }
   // Stores, folders and their names may be anybody's.
   print_file(stdout, json ? document : worker::printable(text));
+}
+
+void Output::result(const std::vector<suite::Row>& rows, const char* verb, const std::string& document,
+                    const std::string& text) const {
+  const std::string suite = std::string("planish.") + verb;
+  if (format == "junit")
+    print_file(stdout, suite::junit_xml(rows, suite));
+  else if (format == "github")
+    print_file(stdout, worker::printable(text + suite::github_annotations(rows)));
+  else
+    result(document, text);
 }
 
 void Output::say(const std::string& line) const {

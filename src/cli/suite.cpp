@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A task that goes on for so long beyond its --max-time hangs.
-constexpr double patience_seconds = 300;
+constexpr double hang_seconds = 300;
 
 struct Settings {
   std::vector<std::string> arguments;  ///< for `optimize`
@@ -137,13 +137,15 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
   facts.settings = settings->text;
   SuiteWork work;
   for (const suite::Task& task : *tasks) work.jobs.push_back(job_of(task, out, *settings));
+  if (auto chosen = choose_jobs(work.jobs, options.choose); !chosen) return output.error(chosen.error());
   if (options.ray.empty()) work.devices = devices_for(options.devices, options.search.target);
   work.workers = options.workers;
   work.ray = options.ray;
   work.target = options.search.target;
   work.task_timeout = parse_limit(options.search.task_timeout).value_or(0);
-  work.job_seconds = settings->max_seconds > 0 ? settings->max_seconds + patience_seconds : 0;
+  work.job_seconds = settings->max_seconds > 0 ? settings->max_seconds + hang_seconds : 0;
   work.resume = options.resume;
+  work.stop_at_first = options.stop_at_first;
   // Rewritten after each, so that a killed suite leaves what it had.
   work.save = [&](const std::vector<suite::Row>& rows) { return save_suite(out, rows, facts); };
   auto rows = work_off(work, output, cancel);
@@ -152,12 +154,13 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
     if (auto merged = merge_stores(worker_stores, store_file(options.search.store)); !merged)
       return output.error(merged.error());
   }
-  output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
+  output.result(*rows, "suite", suite::suite_json(*rows, facts), suite::suite_table(*rows));
   if (cancel.cancelled()) {
     output.next({"suite", options.folder, "--out", out.string(), "--resume"});
     return exit_code::interrupted;
   }
   output.say("report: " + (out / "suite.html").string());
+  if (stopped_at_first(work, *rows, output)) return exit_code::none_found;
   output.next({"runs"});
   const bool all_failed = std::ranges::all_of(*rows, [](const suite::Row& row) { return row.outcome == "failed"; });
   return all_failed ? exit_code::none_found : exit_code::success;

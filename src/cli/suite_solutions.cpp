@@ -253,6 +253,7 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
                                 .unmatched = solutions->unmatched};
   SuiteWork work;
   for (const suite::Work& one : solutions->work) work.jobs.push_back(job_of(one, out, *settings));
+  if (auto chosen = choose_jobs(work.jobs, options.choose); !chosen) return output.error(chosen.error());
   if (auto added = add_recorded(*answers, work.jobs); !added) return output.error(added.error());
   if (options.ray.empty()) work.devices = devices_for(options.devices, options.search.target);
   work.workers = options.workers;
@@ -261,6 +262,7 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   work.task_timeout = parse_limit(options.search.task_timeout).value_or(0);
   work.job_seconds = settings->job_seconds;
   work.resume = options.resume;
+  work.stop_at_first = options.stop_at_first;
   work.save = [&](std::vector<suite::Row> rows) -> Status {
     compare_recorded(rows, *recorded);
     PLANISH_CHECK(write_kernelbench(out, rows, options.compat == "kernelbench"));
@@ -271,12 +273,13 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   auto rows = work_off(work, output, cancel);
   if (!rows) return output.error(rows.error());
   compare_recorded(*rows, *recorded);
-  output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
+  output.result(*rows, "suite", suite::suite_json(*rows, facts), suite::suite_table(*rows));
   if (cancel.cancelled()) {
     output.next({"suite", options.folder, "--solutions", options.solutions, "--out", out.string(), "--resume"});
     return exit_code::interrupted;
   }
   output.say("report: " + (out / "suite.html").string());
+  if (stopped_at_first(work, *rows, output)) return exit_code::none_found;
   const bool any = std::ranges::any_of(*rows, [](const suite::Row& row) { return row.outcome == "verified"; });
   return any ? exit_code::success : exit_code::none_found;
 }

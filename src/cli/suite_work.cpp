@@ -15,6 +15,8 @@
 #include "cli/ray_pool.h"
 #include "cli/station.h"
 #include "cli/suite_progress.h"
+#include "suite/checks.h"
+#include "suite/choice.h"
 #include "suite/headline.h"
 
 namespace planish::cli {
@@ -108,7 +110,7 @@ class Progressing {
  private:
   std::optional<std::size_t> take() {
     const std::scoped_lock lock(mutex_);
-    if (next_ == work_.jobs.size()) return std::nullopt;
+    if (next_ == work_.jobs.size() || stopped_) return std::nullopt;
     return next_++;
   }
   Status done(std::size_t i, suite::Row row) {
@@ -117,6 +119,7 @@ class Progressing {
     if (job.runs && finished(row))
       PLANISH_CHECK(write_file(job.folder / "suite-entry.json", dump_json({{"of", job.key}})));
     progress_.ends(i, job.name, suite_row_text(row), job.runs && !row.resumed);
+    stopped_ = stopped_ || (work_.stop_at_first && suite::is_bad(row));
     done_[i] = std::move(row);
     return work_.save(rows());
   }
@@ -125,6 +128,7 @@ class Progressing {
   SuiteProgress& progress_;
   std::mutex mutex_;  ///< of what follows
   std::size_t next_ = 0;
+  bool stopped_ = false;
   std::map<std::size_t, suite::Row> done_;
 };
 
@@ -137,6 +141,24 @@ std::string suite_row_text(const suite::Row& row) {
   if (row.outcome == "failed") out += ": " + row.message;
   if (row.resumed) out += " (before)";
   return out;
+}
+
+Status choose_jobs(std::vector<SuiteJob>& jobs, const std::string& expression) {
+  if (expression.empty()) return {};
+  PLANISH_TRY(const auto chosen, suite::parse_choice(expression));
+  const std::string example = jobs.empty() ? "" : jobs.front().name;
+  const std::size_t all = jobs.size();
+  std::erase_if(jobs, [&](const SuiteJob& job) { return !chosen(job.name); });
+  if (!jobs.empty() || all == 0) return {};
+  return fail("usage", fmt::format("-k '{}' chooses none of the {} tasks", expression, all),
+              fmt::format("it looks for parts of their names, such as {}", example));
+}
+
+bool stopped_at_first(const SuiteWork& work, const std::vector<suite::Row>& rows, const Output& output) {
+  if (!work.stop_at_first || std::ranges::none_of(rows, suite::is_bad)) return false;
+  if (const std::size_t left = work.jobs.size() - rows.size(); left > 0)
+    output.say(fmt::format("stopped at the first failure: {} of {} tasks were not begun", left, work.jobs.size()));
+  return true;
 }
 
 Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& output, const CancelToken& cancel) {

@@ -34,8 +34,16 @@ struct SuiteWork {
   double task_timeout = 600;
   double job_seconds = 0;  ///< a command that takes longer hangs; 0: no limit
   bool resume = false;
+  bool stop_at_first = false;  ///< no job is begun behind the first that fails or is refused
   std::function<Status(const std::vector<suite::Row>&)> save;  ///< after each, with all rows so far, in order
 };
+
+/// Those of the jobs that the expression chooses by their names (suite/choice.h); all where it is empty. Kind `usage`,
+/// also where none is left.
+Status choose_jobs(std::vector<SuiteJob>& jobs, const std::string& expression);
+
+/// Says how many jobs were not begun where --exitfirst ended the suite; whether it did.
+bool stopped_at_first(const SuiteWork& work, const std::vector<suite::Row>& rows, const Output& output);
 
 /// The rows in the order of the jobs: all of them, or those that were done when somebody interrupted. Errors are those
 /// of save(): a job that fails is a row.

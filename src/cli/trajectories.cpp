@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/trials.h"
 #include "coder/source_text.h"
 #include "evaluate/codec.h"
 #include "evaluate/gain_json.h"
@@ -297,16 +298,23 @@ int trajectories_verb(const TrajectoriesVerb& options, const Output& output) {
   if (!store) return output.error(store.error());
   const auto kept = read_run(*store, options.run);
   if (!kept) return output.error(kept.error());
-  const auto lines = options.format == "pairs" ? pair_lines(*store, *kept) : trajectory_lines(*store, *kept);
+  const bool csv = options.format == "csv";
+  const auto lines = csv                         ? trials_csv(*store, kept->run)
+                     : options.format == "pairs" ? pair_lines(*store, *kept)
+                                                 : trajectory_lines(*store, *kept);
   if (!lines) return output.error(lines.error());
-  const auto count = std::ranges::count(*lines, '\n');
+  // A line of CSV may have line ends in its quotes.
+  const auto count = csv ? std::ssize(kept->evaluations) : std::ranges::count(*lines, '\n');
   if (options.out.empty() && !output.json) {
     std::fwrite(lines->data(), 1, lines->size(), stdout);
     return exit_code::success;
   }
   std::error_code ignored;
-  const std::filesystem::path out = std::filesystem::absolute(
-      options.out.empty() ? fmt::format("{}-{}.jsonl", options.format, kept->run.id) : options.out, ignored);
+  const std::filesystem::path out =
+      std::filesystem::absolute(options.out.empty() ? csv ? fmt::format("trials-{}.csv", kept->run.id)
+                                                          : fmt::format("{}-{}.jsonl", options.format, kept->run.id)
+                                                    : options.out,
+                                ignored);
   if (auto written = write_file(out, *lines); !written) return output.error(written.error());
   output.result(dump_json({{"schema_version", ResultDocument::schema_version},
                            {"run", kept->run.id},

@@ -10,6 +10,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/stdin_file.h"
 #include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
@@ -30,9 +31,9 @@ void list_places(const Plan& plan, const OpenReply& opened, const Output& output
   output.result(dump_json(document), places_text(plan));
 }
 
-Result<TrialRequest> trial_request(const TryVerb& options) {
+Result<TrialRequest> trial_request(const TryVerb& options, const std::filesystem::path& file) {
   TrialRequest out;
-  PLANISH_TRY(out.file, existing_file(options.source, "file"));
+  out.file = file;
   std::error_code ignored;
   if (std::filesystem::is_directory(out.file, ignored)) {
     return fail("not_a_file", fmt::format("{} is a folder", options.source),
@@ -52,12 +53,17 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (auto ok = check_accuracy(options.accuracy); !ok) return output.error(ok.error());
   const auto task_timeout = parse_limit(options.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
-  const auto task = existing_file(options.task, "file");
+  if (auto one = check_one_stdin(options.task, options.source); !one) return output.error(one.error());
+  const auto task = file_or_stdin(options.task, "file");
   if (!task) return output.error(task.error());
-  if (auto good = check_syntax(*task); !good) return output.error(good.error());
+  if (auto good = check_syntax(task->path); !good) return output.error(good.error());
   std::optional<TrialRequest> request;
+  std::optional<GivenFile> source;
   if (!options.source.empty()) {
-    auto made = trial_request(options);
+    auto given = file_or_stdin(options.source, "file");
+    if (!given) return output.error(given.error());
+    source = std::move(*given);
+    auto made = trial_request(options, source->path);
     if (!made) return output.error(made.error());
     request = std::move(*made);
   }
@@ -67,7 +73,7 @@ int try_verb(const TryVerb& options, const Output& output) {
   Waiting waiting(**evaluator, output, cancel);
   waiting.step(fmt::format("capturing {}", options.task));
   OpenRequest ask;
-  ask.task = task->string();
+  ask.task = task->path.string();
   ask.target = options.target;
   ask.accuracy = options.accuracy;
   ask.keep = true;

@@ -18,6 +18,7 @@ struct OptimizeVerb {
   std::string run;             ///< id of a new run; empty makes one
   std::string record, replay;  ///< folders of recordings; empty: none
   bool search_only = false;
+  bool dry_run = false;
   bool no_serve = false;
   std::string config;   ///< planish.toml
   std::string command;  ///< as typed
@@ -64,6 +65,8 @@ struct SuiteVerb {
   std::string ray;      ///< address of a Ray cluster; empty: this machine
   SearchOptions search;
   bool resume = false;
+  std::string choose;          ///< tasks by their names (suite/choice.h); empty: all
+  bool stop_at_first = false;  ///< that fails or is refused
   std::string solutions;       ///< folder of solutions to judge; empty optimises
   int seeds = 5;               ///< for each solution
   bool no_times = false;       ///< verdicts alone

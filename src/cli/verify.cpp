@@ -13,6 +13,7 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/stdin_file.h"
 #include "cli/task_syntax.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
@@ -22,6 +23,7 @@
 #include "session/shipped_check.h"
 #include "session/solution_times.h"
 #include "ship/folder.h"
+#include "suite/row.h"
 #include "worker/note_json.h"
 #include "worker/printable.h"
 #include "worker/toolbox.h"
@@ -190,6 +192,13 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   return out;
 }
 
+/// Prints the verdict in the form that was asked for.
+void print_verdict(const std::string& document, const std::string& text, const Output& output) {
+  auto row = suite::row_from_document(document);
+  if (!row) row = suite::failed_row("verify", "internal", row.error().message);
+  output.result({std::move(*row)}, "verify", document, text);
+}
+
 /// A folder that is not what Planish ships is not loaded at all.
 int refused(const VerifyVerb& options, const std::filesystem::path& task, const Error& error, const Output& output) {
   OpenReply opened;
@@ -202,7 +211,7 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
-  output.result(verify_json(opened, options, reply, none, {}, {}, {}, options.seed), std::move(text));
+  print_verdict(verify_json(opened, options, reply, none, {}, {}, {}, options.seed), text, output);
   return exit_code::none_found;
 }
 
@@ -239,26 +248,29 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!modes) return output.error(modes.error());
   const auto task_timeout = parse_limit(options.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
-  auto task = existing_file(options.task, "file");
-  if (!task) return output.error(task.error());
-  if (auto good = check_syntax(*task); !good) return output.error(good.error());
-  auto solution = existing_file(options.path, "file or folder");
-  if (!solution) return output.error(solution.error());
+  if (auto one = check_one_stdin(options.task, options.path); !one) return output.error(one.error());
+  const auto given_task = file_or_stdin(options.task, "file");
+  if (!given_task) return output.error(given_task.error());
+  const std::filesystem::path& task = given_task->path;
+  if (auto good = check_syntax(task); !good) return output.error(good.error());
+  const auto given = file_or_stdin(options.path, "file or folder");
+  if (!given) return output.error(given.error());
+  std::filesystem::path solution = given->path;
   // The folder that optimize was told to write to holds the shipped one.
   std::error_code ignored;
-  if (std::filesystem::exists(*solution / "shipped" / "ship.json", ignored)) *solution /= "shipped";
+  if (std::filesystem::exists(solution / "shipped" / "ship.json", ignored)) solution /= "shipped";
   // Whatever is found of a folder is found before any of it is loaded.
   ShippedFindings findings;
-  if (std::filesystem::exists(*solution / "ship.json", ignored)) {
-    auto checked = check_shipped(*solution, *task, worker::Toolbox::resolve());
-    if (!checked && checked.error().kind == "altered") return refused(options, *task, checked.error(), output);
+  if (std::filesystem::exists(solution / "ship.json", ignored)) {
+    auto checked = check_shipped(solution, task, worker::Toolbox::resolve());
+    if (!checked && checked.error().kind == "altered") return refused(options, task, checked.error(), output);
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
   }
   std::optional<TempDir> room;
   if (!findings.mode.empty()) {
-    auto made = copy_to_prove(*solution, findings.manifest);
-    if (!made && made.error().kind == "altered") return refused(options, *task, made.error(), output);
+    auto made = copy_to_prove(solution, findings.manifest);
+    if (!made && made.error().kind == "altered") return refused(options, task, made.error(), output);
     if (!made) return output.error(made.error());
     room = std::move(*made);
   }
@@ -274,7 +286,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     since = now;
   };
   OpenRequest ask;
-  ask.task = task->string();
+  ask.task = task.string();
   // Drawn here where none is given, so that the verdict can name it.
   std::random_device entropy;
   ask.seeds = options.seed != 0 ? options.seed : 1 + entropy();
@@ -284,13 +296,13 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!opened) return output.error(opened.error());
   spent("capture");
   if (!findings.mode.empty()) {
-    if (auto same = ship::check_graph(*solution, opened->graph); !same)
-      return refused(options, *task, same.error(), output);
+    if (auto same = ship::check_graph(solution, opened->graph); !same)
+      return refused(options, task, same.error(), output);
   }
   waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
   VerifyRequest request;
   request.session = opened->session;
-  request.path = findings.mode.empty() ? solution->string() : (room->path() / "shipped").string();
+  request.path = findings.mode.empty() ? solution.string() : (room->path() / "shipped").string();
   request.seeds = options.seeds;
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
@@ -301,8 +313,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!reply) return output.error(reply.error());
   spent("verify");
   if (!findings.mode.empty()) {
-    if (auto same = ship::check_unchanged(*solution, findings.manifest); !same)
-      return refused(options, *task, same.error(), output);
+    if (auto same = ship::check_unchanged(solution, findings.manifest); !same)
+      return refused(options, task, same.error(), output);
   }
   doubt(*reply, findings.mode);
   std::optional<SolutionTimes> times;
@@ -316,9 +328,10 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   }
   (void)(*evaluator)->close(opened->session);
   const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds, ask.seeds),
+  print_verdict(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds, ask.seeds),
                 verify_text(*opened, options, *reply, accuracy, findings.notes, ask.seeds) +
-                    (times ? times_text(*times, opened->device) : ""));
+                    (times ? times_text(*times, opened->device) : ""),
+                output);
   if (!reply->verified)
     output.next({"verify", options.task, options.path, "--seed", std::to_string(ask.seeds), "--json"});
   else if (!options.time)

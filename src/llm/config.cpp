@@ -260,7 +260,12 @@ Result<ModelsConfig> parse_models(std::string_view text, const std::string& file
                             parsed.error().description()),
                 "values are numbers, true, false, or text in quotes");
   }
-  const toml::table& root = parsed.table();
+  // In a pyproject.toml what is ours stands below tool.planish.
+  const toml::node* ours = parsed.table().contains("tool") ? parsed.table().at_path("tool.planish").node() : nullptr;
+  const toml::table none;
+  const toml::table& root = !parsed.table().contains("tool")      ? parsed.table()
+                            : ours != nullptr && ours->is_table() ? *ours->as_table()
+                                                                  : none;
   ModelsConfig config;
   if (const toml::node* node = root.get("spending")) {
     if (!node->is_table()) return fail("models_config", file + ": [spending] must be a table");

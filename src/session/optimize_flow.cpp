@@ -369,8 +369,10 @@ class Flow {
                                                request_.cold);
     recording_->teach(tuning_.get());
     setup_ = std::make_unique<SearchSetup>(*tuning_);
-    const std::size_t planned = plan_->regions().size();
-    enter(Phase::prepare, fmt::format("measuring PyTorch's form of {} region{}", planned, planned == 1 ? "" : "s"));
+    // Without the other ways to cut the task, of which no person has heard yet.
+    const auto own = std::ranges::count(plan_->regions(), false, &PlannedRegion::alternative);
+    enter(Phase::prepare, own == 0 ? std::string("finding no region that kernels could be written for")
+                                   : fmt::format("measuring PyTorch's form of {} region{}", own, own == 1 ? "" : "s"));
     const WorkScope scope = within(time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
     setup_->add_fusions(plan_->fusions());

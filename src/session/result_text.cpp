@@ -112,6 +112,8 @@ std::vector<std::string> why_text(const ResultDocument& r) {
                                    100 * called);
     if (r.roofline->fraction > 0)
       line += fmt::format(", the kernels by themselves {:.0f} %", 100 * r.roofline->fraction);
+    if (r.roofline->bound == "memory" && called > 1)
+      line += "; more than all of it, since caches keep what was just used";
     out.push_back(std::move(line));
   }
   if (const auto headline = headline_of(r); headline) {

@@ -29,7 +29,7 @@ class OnTerminal:
             cwd=home.path,
             env=settings,
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            preexec_fn=take_terminal,
         )
         os.close(theirs)
 
@@ -91,7 +91,7 @@ class OnTerminal:
         return bool(new)
 
 
-def _take_terminal() -> None:
+def take_terminal() -> None:
     """Ctrl-C reaches whoever has the terminal as the one of its session."""
     import fcntl
     import termios

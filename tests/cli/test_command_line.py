@@ -168,6 +168,44 @@ def test_a_project_file_sets_options(home: Path) -> None:
     assert done.returncode == 2 and "'whenever' is not a duration" in done.stderr
 
 
+def test_a_pyproject_sets_options_where_it_has_a_table_of_ours(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    others = '[project]\nname = "x"\ndependencies = [\n  "a",\n]\n[tool.ruff]\nline-length = 9\n'
+    (home / "pyproject.toml").write_text(others + '[optimize]\nbudget = "not ours"\n')
+    assert "is not a duration" not in run(home, "optimize", "task.py", "--baselines", "nonsense").stderr
+    (home / "pyproject.toml").write_text(others + '[tool.planish.optimize]\nbudget = "whenever"\n')
+    done = run(home, "optimize", "task.py")
+    assert done.returncode == 2 and "'whenever' is not a duration" in done.stderr
+    named = run(home, "--config", "pyproject.toml", "optimize", "task.py")
+    assert named.returncode == 2 and "'whenever' is not a duration" in named.stderr
+    (home / "planish.toml").write_text('[optimize]\nbudget = "never"\n')
+    assert "'never' is not a duration" in run(home, "optimize", "task.py").stderr, "the file of our own goes before"
+
+
+def test_a_pyproject_names_models(home: Path) -> None:
+    (home / "pyproject.toml").write_text('[tool.planish]\n[[tool.planish.model]]\nname = "m"\n')
+    done = run(home, "runs")
+    assert done.returncode == 2 and "base_url" in done.stderr, "what is missing of a model is an error of every verb"
+
+
+def test_a_pyproject_that_is_not_toml_is_told_where_it_is_ours(home: Path) -> None:
+    (home / "pyproject.toml").write_text("[project\n")
+    assert run(home, "runs").returncode == 0
+    (home / "pyproject.toml").write_text('[tool.planish.optimize]\nbudget = "1s\n')
+    done = run(home, "runs")
+    assert done.returncode == 2 and "pyproject.toml is not TOML at line 2" in done.stderr
+
+
+def test_no_file_of_settings_is_read_where_none_is_wanted(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    (home / "planish.toml").write_text('[optimize]\nbudget = "whenever"\n')
+    done = run(home, "--no-config", "optimize", "task.py", "--baselines", "nonsense")
+    assert "there is no baseline 'nonsense'" in done.stderr and "whenever" not in done.stderr
+    (home / "other.toml").write_text('[optimize]\nbudget = "never"\n')
+    named = run(home, "--no-config", "--config", "other.toml", "optimize", "task.py")
+    assert "'never' is not a duration" in named.stderr, "a file that is named is read"
+
+
 def test_an_empty_suite(home: Path) -> None:
     (home / "empty").mkdir()
     done = run(home, "suite", "empty", "--json")

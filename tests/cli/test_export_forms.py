@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -267,3 +268,16 @@ def test_a_run_that_gained_nothing_exports_nothing_unasked(tmp_path: Path) -> No
     assert "nothing to export" in home.run("export", "out").stdout
     code, document = home.document("export", "out", "--form", "folder", "--original", "--out", "original")
     assert code == 0 and (Path(document["exported"]) / "ship.json").exists(), document
+
+
+def test_a_run_that_gained_nothing_and_kept_no_folder_says_so(optimised: Optimised, tmp_path: Path) -> None:
+    """As planish.optimize leaves it: nothing was moved or deleted."""
+    store = tmp_path / "store.db"
+    shutil.copy(optimised.home.path / "data" / "planish" / "store.db", store)
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE runs SET outcome='no_improvement', out_folder='/gone'")
+    done = optimised.home.run("export", "latest", "--store", str(store))
+    assert done.returncode == 2 and "nothing to export: run " in lines(done.stderr, "error: ")[0]
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE runs SET outcome='improved'")
+    assert "moved or deleted" in optimised.home.run("export", "latest", "--store", str(store)).stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import Home, lines
+from shells import fish_completes, zsh_completes
 
 VERBS = ("optimize", "verify", "try", "runs", "show", "report", "export", "rm", "suite", "import", "serve", "mcp", "environment", "patterns", "doctor", "cache")
 
@@ -108,13 +109,48 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert complete(home, "optimize", "--resume", "l") == {"latest"}
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_read_their_script(tmp_path: Path, shell: str) -> None:
-    script = Home(tmp_path).run("completion", shell).stdout
+#: What is typed, and what the last word becomes.
+TYPED = [
+    ("planish opti", "optimize"),
+    ("planish optimize mod", "model.py"),
+    ("planish optimize --budg", "--budget"),
+    ("planish export latest --form fi", "file"),
+    ("planish suite x --format ju", "junit"),
+    ("planish cache si", "size"),
+    ("planish show lat", "latest"),
+    ("planish optimize --resume l", "latest"),
+]
+
+
+@pytest.fixture
+def typing(tmp_path: Path, request: pytest.FixtureRequest) -> Home:
+    """A home with the script of the shell that the test asks for."""
+    shell = request.param
+    if shutil.which(shell) is None:
+        pytest.skip(f"apt-get install {shell}: its completion is tried in the shell itself")
+    home = Home(tmp_path)
+    (tmp_path / "script").write_text(home.run("completion", shell).stdout)
+    (tmp_path / "model.py").write_text("")
+    return home
+
+
+@pytest.mark.parametrize("typing", ["zsh"], indirect=True)
+@pytest.mark.parametrize(("typed", "word"), TYPED)
+def test_zsh_completes_the_line(typing: Home, typed: str, word: str) -> None:
+    assert zsh_completes(typing, typed) == " ".join([*typed.split()[:-1], word])
+
+
+@pytest.mark.parametrize("typing", ["fish"], indirect=True)
+def test_fish_offers_the_word(typing: Home) -> None:
+    for typed, word in TYPED:
+        assert fish_completes(typing, typed) == [word], typed
+    assert set(VERBS) <= set(fish_completes(typing, "planish "))
+
+
+@pytest.mark.parametrize("shell_name", ["zsh", "fish"])
+def test_scripts_of_other_shells_have_verbs_options_and_words(tmp_path: Path, shell_name: str) -> None:
+    script = Home(tmp_path).run("completion", shell_name).stdout
     assert "optimize" in script and "budget" in script and "folder" in script
-    if shutil.which(shell) is not None:
-        (tmp_path / "script").write_text(script)
-        assert subprocess.run([shell, "-n", "script"], cwd=tmp_path, check=False).returncode == 0
 
 
 def test_completion_knows_no_other_shell(tmp_path: Path) -> None:

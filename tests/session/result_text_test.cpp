@@ -36,3 +36,21 @@ TEST_CASE("errors are spoken of where results were compared") {
   const std::string text = to_text(judged(false, 0, 0));
   CHECK(text.find("  data ") == std::string::npos);
 }
+
+TEST_CASE("a call that is faster than memory is told to use caches") {
+  ResultDocument result = judged(true, 1e-7, 1e-7);
+  result.outcome = "improved";
+  result.form = "program";
+  result.why.emplace();
+  Roofline& limit = result.roofline.emplace();
+  limit.bound_ms = 0.2;
+  limit.bound = "memory";
+  limit.fraction = 2.5;
+  ClaimTime& shipped = result.times.emplace_back();
+  shipped.name = "shipped";
+  shipped.median_ms = 0.1;
+  CHECK(to_text(result).contains("a call reaches 200 % of it, the kernels by themselves 250 %; more than all of it"));
+  shipped.median_ms = 0.4;
+  CHECK(to_text(result).contains("a call reaches 50 % of it"));
+  CHECK_FALSE(to_text(result).contains("more than all of it"));
+}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
+import marshal
 import pickle
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,9 @@ class Pickler(_Base):  # type: ignore[misc,valid-type]
             return getattr, (dataclasses, obj.name)
         if obj is dataclasses.MISSING:
             return getattr, (dataclasses, "MISSING")
+        # Newer cloudpickle (3.1.3) leaves the file out, without which no line of the user's can be named.
+        if isinstance(obj, types.CodeType) and _Base is not pickle.Pickler:
+            return marshal.loads, (marshal.dumps(obj),)
         more = getattr(super(), "reducer_override", None)
         return NotImplemented if more is None else more(obj)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from planish.functions import FunctionModule
 
 
 def example_problem(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanishError | None:
-    """What `module` raises on these arguments, as an error (forward_failed), or None.
+    """What `module` raises on these arguments, as an error (forward_failed), or that its results have no elements (no_inputs), or None.
 
     Shapes alone are looked at first, which takes milliseconds and no memory. Only where that fails the module is called, since it may be what
     stands for the tensors there that it cannot take. Both calls are of a copy; a function's buffers are put back."""
@@ -31,8 +32,8 @@ def example_problem(name: str, module: torch.nn.Module, args: tuple[Any, ...], k
             with _quiet(), shapes:
                 copied = copy.deepcopy(module, {id(t): shapes.from_tensor(t) for t in (*module.parameters(), *module.buffers())})
                 known, named = pytree.tree_map(lambda x: shapes.from_tensor(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
-                copied(*known, **named)
-            return None
+                results = copied(*known, **named)
+            return _empty(name, results, args, kwargs)
         except Exception:
             pass
         try:
@@ -42,23 +43,44 @@ def example_problem(name: str, module: torch.nn.Module, args: tuple[Any, ...], k
             return None
         try:
             with torch.random.fork_rng(devices=cuda):
-                copied(*known, **named)
+                results = copied(*known, **named)
         except (MemoryError, torch.OutOfMemoryError):
             return None  # of the copies, perhaps
         except Exception as error:
             what = f"does not take the example inputs: {first_line(error)}{line_of_error(error)}"
-            return task_error("forward_failed", name, what, f"the example call is {_call(args, kwargs)}; give arguments with which the module can be called")
-    return None
+            return task_error("forward_failed", name, what, _hint(error, args, kwargs))
+    return _empty(name, results, args, kwargs)
+
+
+def _hint(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    call = f"the example call is {_call(args, kwargs)}"
+    if isinstance(error, RuntimeError) and "does not require grad" in str(error):  # torch has no type for it
+        return "programs compute no gradients: optimise the model that the training step calls, and train as before"
+    if isinstance(error, TypeError) and kwargs and not args:
+        return f"{call}: a dict gives keyword arguments; for an argument that is a dict itself: (example,)"
+    if isinstance(error, TypeError) and len(args) > 1:
+        return f"{call}: a tuple or list gives one argument each; for an argument that is a list itself: (example,)"
+    return f"{call}; give arguments with which the module can be called"
+
+
+def _empty(name: str, results: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PlanishError | None:
+    tensors = [x for x in pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+    if not tensors or any(x.numel() for x in tensors):
+        return None
+    hint = f"the example call is {_call(args, kwargs)}; give a batch that has elements"
+    return task_error("no_inputs", name, "returns no elements for the example inputs: there is nothing to make faster", hint)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torch logs what shapes do not fit with a traceback of its own; it is said once, in the words of the call itself."""
+    """torch logs what shapes do not fit with a traceback of its own; it is said once, in the words of the call itself. What the module prints
+    of tensors without values is nobody's business."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        yield
+        with redirect_stdout(io.StringIO()):
+            yield
     finally:
         log.setLevel(level)
 

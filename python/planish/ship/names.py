@@ -74,6 +74,8 @@ def whose_class(cls: type) -> str:
     file = _told(module, "__file__")
     if top == "torch":
         return "torch"
+    if name == "__main__":
+        return "own"  # also in another process, whose own main program is a file of an installed package
     if top in sys.stdlib_module_names:
         # A file of the user's may have such a name (test.py); what is executed in a namespace without one says that it is a builtin.
         made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and _told(module, cls.__name__) is not cls

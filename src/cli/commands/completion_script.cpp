@@ -113,8 +113,13 @@ std::string fish(const CLI::App& app) {
       std::string names;
       for (const std::string& name : option->get_lnames()) names += " -l " + name;
       for (const std::string& name : option->get_snames()) names += " -s " + name;
-      if (names.empty()) continue;
       const auto words = words_of(*option);
+      if (names.empty()) {  // an argument by its place
+        if (!words.empty())
+          out += fmt::format("{} -a {} -d {}\n", line, fish_text(fmt::format("{}", fmt::join(words, " "))),
+                             fish_text(option->get_description()));
+        continue;
+      }
       const std::string takes = option->get_type_size() == 0 ? ""
                                 : words.empty()
                                     ? " -r"

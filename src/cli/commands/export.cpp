@@ -21,10 +21,11 @@ class ExportCommand : public Command {
         ->capture_default_str();
     verb_->add_option("--out", options_.out, "What to write; otherwise named after the task, here")->type_name("PATH");
     verb_
-        ->add_option(
-            "--format", trajectories_.format,
-            "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
-        ->check(one_of({"trajectories", "pairs"}))
+        ->add_option("--format", trajectories_.format,
+                     "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best "
+                     "kernel); csv: a "
+                     "table of its trials")
+        ->check(one_of({"trajectories", "pairs", "csv"}))
         ->excludes("--form");
     verb_->add_flag("--original", options_.original, "Also export what gained nothing: the original, as it ships");
     add_store(verb_, options_.store);
@@ -32,7 +33,8 @@ class ExportCommand : public Command {
     add_examples(verb_,
                  {{"planish export latest --form file", "one .py that needs PyTorch alone"},
                   {"planish export latest --form source", "the kernels as a project to read and build"},
-                  {"planish export latest --format pairs --out pairs.jsonl", "PyTorch and its best kernel, as data"}});
+                  {"planish export latest --format pairs --out pairs.jsonl", "PyTorch and its best kernel, as data"},
+                  {"planish export latest --format csv --out trials.csv", "what was tried, as a data frame reads it"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/commands/command.h"
 #include "cli/commands/help.h"
+#include "cli/commands/settings.h"
 #include "cli/main_evaluator.h"
 #include "cli/usage_error.h"
 #include "llm/config.h"
@@ -23,18 +22,6 @@ namespace {
 using namespace planish;
 using namespace planish::cli;
 using planish::session::version;
-
-/// The project's file wins over the user's; flags and the environment win over both.
-std::string config_file() {
-  std::error_code ignored;
-  if (std::filesystem::exists("planish.toml", ignored)) return "planish.toml";
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path folder = config != nullptr && *config != '\0' ? std::filesystem::path(config)
-                                 : home != nullptr                    ? std::filesystem::path(home) / ".config"
-                                                                      : std::filesystem::path();
-  return (folder / "planish" / "planish.toml").string();
-}
 
 /// The launcher stands in front of this binary; the name people type is its.
 std::string typed(int argc, char** argv) {
@@ -75,7 +62,7 @@ int main(int argc, char** argv) {
 
   CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");
   app.set_version_flag("-V,--version", std::string("planish ") + version);
-  app.set_config("--config", config_file(), "Settings, by verb")->type_name("FILE");
+  add_settings(app, {argv + 1, argv + argc});
   app.require_subcommand(1);
   set_formatter(app);
   app.footer(
@@ -99,7 +86,7 @@ int main(int argc, char** argv) {
   }
 
   // Before the first child is started: none gets the keys of models.
-  const CommandLine line{typed(argc, argv), app["--config"]->as<std::string>()};
+  const CommandLine line{typed(argc, argv), settings_read(app)};
   if (const auto models = llm::read_models(line.config); models) {
     llm::hide_keys(*models);
   } else {

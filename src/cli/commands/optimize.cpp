@@ -21,6 +21,8 @@ class OptimizeCommand : public Command {
     begin_group(verb_, "Runs");
     verb_->add_flag("--search-only", options_.search_only,
                     "End with the search: nothing is put together, shipped or timed beside baselines");
+    verb_->add_flag("--dry-run", options_.dry_run,
+                    "Say what would be searched, for how long and where results would go; measure and keep nothing");
     verb_->add_option("--resume", options_.resume, "Go on with an earlier run")->type_name("RUN");
     verb_->add_option("--run-id", options_.run, "Name of the new run; otherwise made of the time")->type_name("ID");
     verb_
@@ -33,10 +35,12 @@ class OptimizeCommand : public Command {
         ->type_name("DIR");
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);
-    add_examples(verb_, {{"planish optimize model.py", "a minute of search, then times beside torch.compile"},
-                         {"planish optimize model.py --budget 10m --target cuda", "search longer, on a GPU"},
-                         {"planish optimize model.py --baselines eager", "do not wait for torch.compile"},
-                         {"planish optimize --resume latest", "go on with the last run"}});
+    add_examples(verb_,
+                 {{"planish optimize model.py", "a minute of search, then times beside torch.compile"},
+                  {"planish optimize model.py --budget 10m --target cuda", "search longer, on a GPU"},
+                  {"planish optimize model.py --baselines eager", "do not wait for torch.compile"},
+                  {"planish optimize model.py --dry-run", "which regions it would search, and where it would ship"},
+                  {"planish optimize --resume latest", "go on with the last run"}});
   }
   std::optional<int> run(const CommandLine& line, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

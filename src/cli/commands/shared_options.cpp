@@ -19,6 +19,14 @@ void add_output(CLI::App* verb, Output& output) {
   verb->set_help_flag("-h,--help", "Print this");
 }
 
+void add_format(CLI::App* verb, Output& output) {
+  verb->add_option("--format", output.format,
+                   "text; junit: JUnit XML on stdout; github: text, and an annotation for each failure")
+      ->check(one_of({"text", "junit", "github"}))
+      ->excludes("--json")
+      ->capture_default_str();
+}
+
 void keep_from_guests(const std::string& path) {
   const char* others = std::getenv("PLANISH_HIDDEN");
   std::error_code failed;

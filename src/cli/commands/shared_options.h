@@ -10,6 +10,8 @@
 namespace planish::cli {
 
 void add_output(CLI::App* verb, Output& output);
+/// Behind add_output(): forms of verdicts that continuous integration reads.
+void add_format(CLI::App* verb, Output& output);
 void add_store(CLI::App* verb, std::string& store);
 /// Solutions that this command, or an evaluator of its own, runs do not see this path (docs/sandbox.md).
 void keep_from_guests(const std::string& path);

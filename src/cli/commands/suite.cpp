@@ -22,6 +22,11 @@ class SuiteCommand : public Command {
         ->each(keep_from_guests);
     add_store(verb_, options_.search.store);
     verb_->add_flag("--resume", options_.resume, "Skip tasks that were finished with the same source and settings");
+    begin_group(verb_, "Which tasks");
+    verb_->add_option("-k", options_.choose, "Those whose names hold this: 'softmax', 'norm and not (large or bf16)'")
+        ->type_name("EXPRESSION");
+    verb_->add_flag("-x,--exitfirst", options_.stop_at_first,
+                    "Begin no other behind the first that fails or is refused");
     begin_group(verb_, "Machines");
     verb_->add_option("--devices", options_.devices, "GPUs to use, by number or UUID, with commas (default: all)")
         ->envname("PLANISH_DEVICES")
@@ -51,8 +56,10 @@ class SuiteCommand : public Command {
         ->type_name("FILES");
     add_compat(verb_, options_.compat, options_.precision);
     add_output(verb_, output);
+    add_format(verb_, output);
     add_examples(verb_, {{"planish suite tasks --budget 30s", "every task of the folder, each with 30 s of search"},
                          {"planish suite tasks --resume", "go on with a suite that was interrupted"},
+                         {"planish suite tasks -k 'norm and not large' -x", "some of them, until one fails"},
                          {"planish suite tasks --solutions answers", "judge answers instead of searching"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {

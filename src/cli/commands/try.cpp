@@ -18,7 +18,7 @@ class TryCommand : public Command {
     verb_
         ->add_option("source", options_.source,
                      "Kernels and launches (docs/formats/source.md), or a .py with ModelNew or a function "
-                     "(docs/formats/trial.md); without it the regions are listed")
+                     "(docs/formats/trial.md), - for stdin; without it the regions are listed")
         ->type_name("FILE");
     verb_->add_option("--region", options_.region, "What the source is for: task (the whole), r0, r1, …")
         ->capture_default_str();

@@ -18,7 +18,10 @@ class VerifyCommand : public Command {
     verb_->add_option("task", options_.task, "A Python file with Model and get_inputs")
         ->required()
         ->type_name("TASK.py");
-    verb_->add_option("solution", options_.path, "A shipped folder, or a Python file with ModelNew")->required();
+    verb_
+        ->add_option("solution", options_.path,
+                     "A shipped folder, or a Python file with ModelNew; - reads one from stdin")
+        ->required();
     begin_group(verb_, "Proof");
     verb_->add_option("--seeds", options_.seeds, "Fresh seeds to test on")
         ->check(whole_number(1, 1000))
@@ -43,8 +46,10 @@ class VerifyCommand : public Command {
     add_task_timeout(verb_, options_.task_timeout);
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);
+    add_format(verb_, output);
     add_examples(verb_, {{"planish verify model.py planish-model", "prove what optimize shipped, on fresh data"},
                          {"planish verify model.py answer.py --time", "judge a ModelNew, and time it beside baselines"},
+                         {"planish verify model.py - <answer.py", "the same of what another program writes"},
                          {"planish verify model.py answer.py --compat kernelbench", "ask KernelBench's rule as well"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {

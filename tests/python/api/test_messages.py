@@ -52,6 +52,8 @@ def test_a_part_with_a_hook_is_named_before_anything_starts(command: Command) ->
         (Net(), (torch.ones(2, 8), torch.ones(3, dtype=torch.int64)), ["Net: ", "test_messages.py:", "self.table(at)", "int64[3]"]),
         (Net(), {"y": torch.ones(2, 8)}, ["Net: ", "'y'", "y=float32[2, 8]"]),
         (Net(), ("words",), ["Net: ", "str", "('words')"]),
+        (Net(), [1.0, 2.0, 3.0], ["Net: ", "(1.0, 2.0, 3.0): a tuple or list gives one argument each", "(example,)"]),
+        (Net(), {"x": torch.ones(2, 8), "z": 1}, ["Net: ", "'z'", "a dict gives keyword arguments", "(example,)"]),
         (scaled, (torch.ones(2, 3), torch.ones(4)), ["scaled: ", "test_messages.py:", "x @ by", "float32[4]"]),
     ],
 )
@@ -67,6 +69,61 @@ def test_what_a_module_does_not_take_is_said_before_anything_starts(
     while trace is not None:
         trace, frames = trace.tb_next, frames + 1
     assert frames <= 3  # the caller's, and ours
+
+
+def test_a_call_without_elements_is_refused_before_anything_starts(command: Command) -> None:  # noqa: F811
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(Net().eval(), torch.ones(0, 8))
+    assert error.value.kind == "no_inputs" and "Net: returns no elements" in str(error.value) and "float32[0, 8]" in str(error.value)
+    assert command.calls == [] and command.left() == []
+
+
+def test_a_training_step_is_told_that_programs_compute_no_gradients(command: Command) -> None:  # noqa: F811
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = net(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(step, torch.ones(4, 8))
+    assert error.value.kind == "forward_failed" and "programs compute no gradients: optimise the model" in error.value.hint
+    assert command.calls == [] and all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+
+def test_what_a_module_prints_of_tensors_without_values_is_not_shown(command: Command, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    def talks(x: torch.Tensor) -> torch.Tensor:
+        print("mean", x.mean())
+        return x * 2
+
+    command.answers({"result": NOTHING})
+    planish.optimize(talks, torch.ones(4, 8))
+    assert "FakeTensor" not in capsys.readouterr().out and len(command.calls) == 1
+
+
+@pytest.mark.parametrize(("net", "said"), [(Net(), "Net is in training mode (BatchNorm1d); call .eval() first"), (Net().eval(), ""), (nn.Linear(8, 8), "")])
+def test_a_module_in_training_mode_gets_a_note(command: Command, capsys: pytest.CaptureFixture[str], net: nn.Module, said: str) -> None:  # noqa: F811
+    command.answers({"result": NOTHING})
+    planish.optimize(net, torch.ones(4, 8))
+    text = capsys.readouterr().err
+    assert said in text and ("training mode" in text) == bool(said)
+    planish.optimize(net, torch.ones(4, 8), progress=False)
+    assert "training mode" not in capsys.readouterr().err
+
+
+def test_hints_of_the_command_are_in_words_of_python(command: Command) -> None:  # noqa: F811
+    for hint, said in (
+        ("run the file's Model on get_inputs() by hand", "run Net on the example inputs by hand"),
+        ("run `planish doctor`, or use --target cpu", 'run `planish doctor`, or use target="cpu"'),
+    ):
+        command.answers({"code": 2, "result": {"error": {"kind": "no_device", "message": "nothing", "hint": hint}}})
+        with pytest.raises(planish.PlanishError) as error:
+            planish.optimize(Net().eval(), torch.ones(2, 8))
+        assert error.value.hint == said
 
 
 def test_trying_the_example_changes_nothing(command: Command) -> None:  # noqa: F811

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import types
 from typing import Any
 
 import models
@@ -62,6 +63,17 @@ def test_what_a_piece_is_travels_by_value() -> None:
     again = pickle.loads(by_value_of(made))
     torch.testing.assert_close(again(*(inputs[i] for i in graph.inputs)), made(*(inputs[i] for i in graph.inputs)))
     assert type(again).__name__ == "Piece"
+
+
+def test_code_that_travels_keeps_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where cloudpickle leaves it out, as newer ones do: messages name the user's lines by it."""
+    nameless = by_value.Pickler.dispatch_table[types.CodeType]
+    monkeypatch.setitem(by_value.Pickler.dispatch_table, types.CodeType, lambda code: nameless(code.replace(co_filename="<dynamic-code>")))
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def scaled(x):\n    return [y * x for y in range(3)]\n", "/home/somebody/model.py", "exec"), space)
+    again = pickle.loads(by_value_of(space["scaled"]))
+    assert again(2) == [0, 2, 4] and again.__code__ is not space["scaled"].__code__
+    assert again.__code__.co_filename == "/home/somebody/model.py"
 
 
 def by_value_of(thing: Any) -> bytes:

@@ -560,3 +560,15 @@ def test_torch_modules_are_read_by_what_their_code_mentions() -> None:
     assert read(nn.Linear(3, 4)) == {}
     assert read(nn.LayerNorm(8)).keys() == {"normalized_shape", "normalized_shape[0]", "eps"}
     assert {"stride", "padding", "dilation", "groups"} <= read(nn.Conv2d(3, 4, 3)).keys()
+
+
+def test_a_class_of_a_script_is_the_users_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main program of a runner is a file of an installed package; a class that came to it by value says that it is from `__main__`, too."""
+    space: dict[str, Any] = {"__name__": "__main__", "torch": torch, "nn": nn}
+    exec("class Scaled(nn.Module):\n    def forward(self, x):\n        return torch.sigmoid(x) * 2\n", space)
+    module = space["Scaled"]()
+    here = guards.configuration(module)
+    assert "global torch" in here[""]["reached"]
+    for file in (Path(torch.__file__).parents[1] / "somebody" / "__main__.py", Path("/home/somebody/script.py")):
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", str(file), raising=False)
+        assert guards.configuration(module) == here

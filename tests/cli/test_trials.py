@@ -1,0 +1,46 @@
+"""What a run would do, and what it did as a table: --dry-run and `export --format csv`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from command import Home
+from optimised_task import SMALL, Optimised
+
+
+def test_a_dry_run_names_regions_budget_and_folder_and_leaves_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.task(SMALL, "small.py")
+    code, document = home.document("optimize", "small.py", "--target", "cpu", "--budget", "7s", "--baselines", "compile", "--dry-run")
+    assert code == 0 and document["outcome"] == "dry_run"
+    assert (document["budget_seconds"], document["baselines"], document["strategy"]) == (7, ["eager", "compile"], "swarm")
+    assert document["regions"][0]["id"] == "r0" and document["regions"][0]["bytes"] >= 2 * 64 * 96 * 4
+    assert document["out"] == str(tmp_path / "planish-out" / "small-RUN")
+    assert not (tmp_path / "planish-out").exists() and not home.store_bytes()
+
+
+def test_a_dry_run_of_a_bad_task_is_its_error(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.task("x = 1\n", "bad.py")
+    code, document = home.document("optimize", "bad.py", "--target", "cpu", "--dry-run")
+    assert code == 2 and document["error"]["kind"] == "no_model"
+
+
+def test_trials_are_a_table_with_a_column_for_each_gene(optimised: Optimised) -> None:
+    done = optimised.home.run("export", "latest", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert done.returncode == 0 and rows and all(None not in row and None not in row.values() for row in rows), "every line has every column"
+    assert [int(row["number"]) for row in rows] == list(range(len(rows)))
+    kernels = [row for row in rows if any(row[name] for name in row if name.startswith("gene_"))]
+    assert kernels and all(row["outcome"] for row in rows)
+    timed = [row for row in kernels if row["outcome"] == "ok" and row["median_ms"]]
+    assert timed and all(float(row["median_ms"]) > 0 and len(row["program"]) == 64 for row in timed)
+
+
+def test_a_table_of_trials_is_written_where_it_is_asked_for(optimised: Optimised) -> None:
+    code, document = optimised.home.document("export", "latest", "--format", "csv", "--out", "trials.csv")
+    with (optimised.home.path / "trials.csv").open(newline="") as file:
+        lines = list(csv.reader(file))
+    assert code == 0 and document["lines"] == len(lines) - 1
