@@ -338,6 +338,8 @@ class Task:
                 like = theirs[value].detach() if value in theirs else self._own[value]
                 if regime == "labels" and value in self.labels:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                elif regime == "no_labels" and value in self.labels:
+                    found[value] = regimes.no_labels(like, self.labels[value])
                 elif regime == "task" and self.sizes_drawn:
                     found[value] = regimes.redraw_parameter(like, known, generator)
                 else:
