@@ -87,7 +87,9 @@ def test_guests_of_what_is_served_do_not_see_the_stores_of_later_commands(tmp_pa
     try:
         task = home.task(SMALL)
         for store in stores:
-            made = home.run("optimize", task, "--target", "cpu", "--budget", "1s", "--evals", "1", "--baselines", "none", "--search-only", "--store", str(store))
+            made = home.run(
+                "optimize", task, "--target", "cpu", "--budget", "1s", "--evals", "1", "--baselines", "none", "--search-only", "--store", str(store)
+            )
             assert made.returncode in (0, 1) and store.stat().st_size > 0, made.stderr
         with served(home):
             solution = home.path / "solution.py"
