@@ -260,6 +260,20 @@ def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generat
         rows.copy_(torch.where((kinds == kind)[:, None], values, rows))
 
 
+def equal_rows(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """In place: every fifth row (of one dim: element) is the generator's, which is one for all inputs of this shape and dtype. Numbers of two inputs
+    are never equal else, so that `>` and `>=`, or what becomes of a difference of zero, would not be told apart."""
+    if tensor.ndim > 0 and tensor.is_contiguous():
+        rows = tensor[::5] if tensor.ndim == 1 else tensor[..., ::5, :]
+        rows.copy_(torch.empty(rows.shape, dtype=tensor.dtype, device=tensor.device).normal_(generator=generator))
+
+
+def with_partner(inputs: Mapping[int, torch.Tensor]) -> set[int]:
+    """Floating inputs that have another of their shape and dtype."""
+    kinds = {value: (tensor.shape, tensor.dtype) for value, tensor in inputs.items() if tensor.dtype in _LARGE}
+    return {value for value, kind in kinds.items() if list(kinds.values()).count(kind) > 1}
+
+
 def _specials(view: torch.Tensor, generator: torch.Generator, nonfinite: bool) -> None:
     """About 1 % of ±0, denormals and large values; where the task bears it, one or two each of ±Inf and NaN."""
     count = view.numel()

@@ -104,6 +104,7 @@ class Task:
         self._bounded = regimes.bounded_domain(self.captured)
         self.fragile = regimes.fragile_indices(self.captured)
         self.labels = regimes.label_inputs(self.captured)
+        self._with_partner = regimes.with_partner({v: self._own[v] for v in self._user if self._profiles[v].redraw})
         self.first_seed: int | None = None
         self._variation: tuple[int, dict[int, torch.Tensor]] | None = None
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
@@ -344,6 +345,8 @@ class Task:
                     found[value] = regimes.redraw_parameter(like, known, generator)
                 else:
                     found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
+                    if regime == "rows" and value in self._with_partner and not self._bounded:
+                        regimes.equal_rows(found[value], torch.Generator(self.device).manual_seed(_seed_of(seed, regime, -1)))
             elif kind == "const" or own:
                 found[value] = varied.get(value, self._own[value])
             else:

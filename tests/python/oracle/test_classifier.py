@@ -97,6 +97,23 @@ def test_rows_of_all_kinds():
     assert bool(torch.isfinite(large).all()) and not bool(torch.isfinite(large.square()).all())
 
 
+def test_inputs_have_equal_numbers():
+    harness = Harness(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, y, z):\n        return torch.where(x > y, x * 2, y) + z.sum()\n"
+        "def get_inputs():\n    return [torch.randn(24, 40), torch.randn(24, 40), torch.randn(7)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness.make(1, "rows")
+    x, y, z = (harness.inputs()[name] for name in "xyz")
+    equal = (x == y) & (x != 0)
+    assert bool(equal.all(-1).any()) and not bool(equal.all())
+    assert harness.judge([torch.where(x > y, x * 2, y) + z.sum()])["ok"]
+    assert not harness.judge([torch.where(x >= y, x * 2, y) + z.sum()])["ok"], "nothing else tells > from >="
+    task = harness.service.task
+    assert task is not None
+    for value, tensor in task.draw(5, "rows").items():  # of some inputs alone they are the same
+        assert torch.equal(tensor, task.draw(5, "rows", only={value})[value])
+
+
 def test_segments_may_be_empty():
     source = (
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, i):\n        return torch.zeros(8, 4, device=x.device).index_add(0, i, x)\n"
