@@ -29,8 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 from former import Former
 from harness import Harness
+from planish import float8
 from planish.oracle import layout, measure, statistics
 from planish.oracle.gate import floor
+from ranked_and_coded import FURTHER
 from rewrites import OPERATORS, Operator, Variant
 
 _WRONG, _WORSE = 1e-2, 2.0
@@ -72,6 +74,8 @@ class Tried:
     def _weigh(self, harness: Harness, former: Former) -> None:
         for out, slot in zip(former.expected.outputs, harness.data.outputs, strict=True):
             actual = layout.flat(slot.view, out.order)
+            if float8.is_float8(out.dtype):
+                actual = float8.places(actual, out.dtype)
             if out.ref is None:
                 if not bool(((actual == out.eager) | (actual == out.exact.to(actual.dtype))).all()):
                     self.over, self.error = max(self.over, 1e3), max(self.error, 1.0)
@@ -176,7 +180,7 @@ def main() -> int:
         narrow, wide = (statistics.Factors(*map(float, part.split(","))) for part in options.factors.split(":"))
         statistics.NARROW, statistics.WIDE = narrow, wide
     start, rows, skipped = time.monotonic(), [], {}
-    for operator in sorted(OPERATORS, key=lambda o: not o.number) if options.numbers_first else OPERATORS:
+    for operator in sorted([*OPERATORS, *FURTHER], key=lambda o: not o.number and options.numbers_first):
         if options.seconds is not None and time.monotonic() - start > options.seconds:
             break
         if options.quick and operator.name not in QUICK:

@@ -37,7 +37,8 @@ struct VerifyVerb {
   bool no_memory_check = false;
   std::uint64_t seed = 0;  ///< of the data that it is proved on; 0: a fresh one, which is told
   bool finite_only = false;
-  std::string keep_times;  ///< file that baselines' times are taken from, or written to
+  bool other_compiler = false;  ///< accept binaries for the CPU that cannot be compared with their sources here
+  std::string keep_times;       ///< file that baselines' times are taken from, or written to
   std::string compat = "none", precision = "fp32";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);

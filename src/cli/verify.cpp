@@ -267,6 +267,14 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
   }
+  if (findings.untraced && !options.other_compiler) {
+    return refused(options, *task,
+                   {"altered",
+                    fmt::format("{}: nobody can say here what is in it", fmt::join(findings.notes, "; ")),
+                    {},
+                    "verify it where that compiler is, or ship it again here; --other-compiler accepts it"},
+                   output);
+  }
   std::optional<TempDir> room;
   if (!findings.mode.empty()) {
     auto made = copy_to_prove(solution, findings.manifest);

@@ -14,6 +14,7 @@ struct ShippedFindings {
   std::string mode;                ///< program | baseline | solution
   std::string manifest;            ///< the text of its ship.json
   std::vector<std::string> notes;  ///< what could not be repeated here, and why
+  bool untraced = false;           ///< host code among it: nobody says that it does what its source says
 };
 
 /// Whether the folder is what Planish ships: plain files below it and no others than it lists, with the digests it

@@ -30,8 +30,16 @@ TASKS = {
     "named": task('return {"twice": x * 2, "count": 24}', "torch.randn(24, 40)", "x"),
     "attention": task("return torch.softmax(q @ k.mT / 32**0.5, -1) @ v", ", ".join(["torch.randn(2, 4, 48, 32)"] * 3), "q, k, v"),
     "positions": task("return x.argmax(-1)", "torch.randn(64, 100)", "x"),
-}
-ARGS = {"pointwise": "x, y", "attention": "q, k, v"}
+    "dropped": task("return F.dropout(x, 0.5, True) * 2", "torch.randn(32, 64)", "x"),
+    "best": task("v, k = x.topk(5, -1)\n        return v, k", "torch.randn(48, 90)", "x"),
+    "codes": task(
+        "return x @ (self.q.to(x.dtype) * self.s[:, None]).mT", "torch.randn(64, 192)", "x",
+        "self.q, self.s = nn.Buffer(torch.randint(-127, 128, (96, 192), dtype=torch.int8)), nn.Parameter(torch.rand(96) * 0.01 + 0.002)",
+    ),
+    "loss": task("return F.cross_entropy(x, y)", "torch.randn(96, 300), torch.randint(0, 300, (96,))"),
+    "larger": task("return torch.where(x > y, x * 2, y)", "torch.randn(37, 101), torch.randn(37, 101)"),
+}  # fmt: skip
+ARGS = {"pointwise": "x, y", "attention": "q, k, v", "loss": "x, y", "larger": "x, y"}
 
 
 @dataclass(frozen=True)
@@ -230,3 +238,32 @@ add(
     "return self.net(x)",
     init="self.net = nn.Sequential(nn.Linear(192, 96))",
 )
+add("nothing is dropped", "46", "dropped", "return x * 2", "return F.dropout(x * 2, 0.5, True)")
+add("the first call's mask is kept", "20", "dropped",
+    "if self.kept is None:\n    self.kept = (torch.rand_like(x) < 0.5) * 4\nreturn x * self.kept",
+    "return 2 * F.dropout(x, 0.5, True)", init="self.kept = None")  # fmt: skip
+add("dropped by a generator of its own", "issue", "dropped",
+    "F.dropout(x, 0.5, True)\nown = torch.Generator(x.device).manual_seed(3)\nreturn x * (torch.rand(x.shape, generator=own, device=x.device) < 0.5) * 4",
+    "y = F.dropout(x, 0.5, True)\nreturn y + y")  # fmt: skip
+add("the sixth for the fifth", "46", "best", "v, k = x.topk(6, -1)\nreturn v[..., [0, 1, 2, 3, 5]], k[..., [0, 1, 2, 3, 5]]",
+    "v, k = x.sort(dim=-1, descending=True, stable=True)\nreturn v[..., :5].clone(), k[..., :5].clone()")  # fmt: skip
+_CODES = "self.q, self.s = nn.Buffer(torch.randint(-127, 128, (96, 192), dtype=torch.int8)), nn.Parameter(torch.rand(96) * 0.01 + 0.002)"
+add(
+    "codes of seven bits",
+    "50",
+    "codes",
+    "q = (self.q.float() / 2).trunc() * 2\nreturn (x @ q.mT) * self.s",
+    "return (x @ self.q.float().mT) * self.s",
+    init=_CODES,
+)
+add("zero where no label counts", "issue", "loss",
+    "rows = F.cross_entropy(x, y, reduction='none')\nreturn rows.sum() / (y >= 0).sum().clamp_min(1)",
+    "rows = F.cross_entropy(x, y, reduction='none')\nreturn rows.sum() / (y >= 0).sum()")  # fmt: skip
+add("equal numbers are taken for larger", "issue", "larger", "return torch.where(x >= y, x * 2, y)", "return torch.where(~(x > y), y, x + x)")
+_MORE_THREADS = "n = torch.get_num_threads()\ntorch.set_num_threads(n + 1)\n"
+add("its caller has more threads afterwards", "issue", "pointwise", _MORE_THREADS + f"return {RIGHT}",
+    _MORE_THREADS + f"out = {RIGHT}\ntorch.set_num_threads(n)\nreturn out", {"launch_failed"})  # fmt: skip
+add("denormal numbers are zero for its caller", "issue", "pointwise", f"torch.set_flush_denormal(True)\nreturn {RIGHT}",
+    f"torch.set_flush_denormal(False)\nreturn {RIGHT}", {"launch_failed"} | WRONG)  # fmt: skip
+add("another device for its caller's tensors", "issue", "pointwise", f"out = {RIGHT}\ntorch.set_default_device('meta')\nreturn out",
+    f"with torch.device(x.device):\n    return {RIGHT}", {"launch_failed"})  # fmt: skip

@@ -106,6 +106,20 @@ def _another_binary(folder: Path, mark: Path) -> None:
     seal(folder)
 
 
+def _another_mark(folder: Path, mark: Path) -> None:
+    """It says that a compiler made it which is not here."""
+    _evil_library(folder / "kernels" / "k0.so", mark)
+    binary = folder / "kernels" / "k0.so"
+    at = binary.read_bytes().index(b"GCC: (") + len(b"GCC: (")
+    data = bytearray(binary.read_bytes())
+    data[at] ^= 1
+    binary.write_bytes(data)
+    evidence = json.loads((folder / "evidence.json").read_text())
+    evidence["kernels"][0]["binary_sha256"] = _sha256(binary.read_bytes())
+    (folder / "evidence.json").write_text(json.dumps(evidence))
+    seal(folder)
+
+
 def _another_source(folder: Path, mark: Path) -> None:
     _edit(folder / "kernels" / "k0.cpp", "* 2", "* 3")
     seal(folder)
@@ -225,6 +239,7 @@ ALTERATIONS: dict[str, tuple[Alteration, str]] = {
     "evidence empty": (_empty_evidence, "evidence.json is no"),
     "wrong hash": (_wrong_hash, "reference.py has changed"),
     "another binary": (_another_binary, "not what its source compiles to"),
+    "another binary of a compiler that is not here": (_another_mark, "nobody can say here what is in it"),
     "another kernel source": (_another_source, "source is not the program's"),
     "another program": (_another_program, "not the program that ship.json names"),
     "a binary outside": (_binary_outside, "binary is not kernels/k0.so"),
@@ -247,10 +262,10 @@ ALTERATIONS: dict[str, tuple[Alteration, str]] = {
 }
 
 
-def verify(shipped: Path, folder: Path) -> tuple[int, dict[str, object]]:
+def verify(shipped: Path, folder: Path, *further: str, **variables: str) -> tuple[int, dict[str, object]]:
     home = shipped.parent
-    environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
-    command = [str(PLANISH), "verify", str(home / "task.py"), str(folder), "--target", "cpu", "--seeds", "1", "--json"]
+    environment = {**os.environ, **variables, "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+    command = [str(PLANISH), "verify", str(home / "task.py"), str(folder), "--target", "cpu", "--seeds", "1", "--json", *further]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.returncode, json.loads(done.stdout)
@@ -275,6 +290,15 @@ def test_the_folder_itself_is_proved_and_a_copy_of_it_too(shipped: Path, tmp_pat
     assert document["verified"] and document["not_repeated"] == []
     program = document["program"]
     assert isinstance(program, dict) and program["ran"] == program["calls"] > 0
+
+
+def test_a_binary_that_cannot_be_compared_is_accepted_on_request_alone(shipped: Path, tmp_path: Path) -> None:
+    """Another compiler made it, or there is none here; who alters a folder chooses what it says of that."""
+    nowhere = str(tmp_path / "g++")
+    status, document = verify(shipped, shipped, PLANISH_CXX=nowhere)
+    assert status == 1 and not document["verified"] and "nobody can say here what is in it" in str(document["message"])
+    status, document = verify(shipped, shipped, "--other-compiler", PLANISH_CXX=nowhere)
+    assert status == 0 and document["verified"] and len(document["not_repeated"]) == 1
 
 
 def test_falling_back_to_the_original_is_no_proof(shipped: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ buffers are redrawn around what they are, so that a zero-initialised branch cann
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +17,9 @@ from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
 
-REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "special")
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special")
 #: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
-UNDEFINED = ("rows", "large", "labels", "special")
+UNDEFINED = ("rows", "large", "labels", "no_labels", "special")
 #: The argument of an operator that holds the segment of each element.
 _SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
 #: Of integers that say where groups end (label_inputs()).
@@ -112,9 +113,21 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     return found
 
 
+def applies(regime: str, labels: Mapping[int, int | str | None]) -> bool:
+    """Whether a task with these labels (label_inputs) has such data. That none of many labels counts is a case of its own, which a tenth never is."""
+    if regime == "no_labels":
+        return any(isinstance(ignored, int) for ignored in labels.values())
+    return regime != "labels" or bool(labels)
+
+
+def no_labels(like: torch.Tensor, ignored: int | str | None) -> torch.Tensor:
+    """All of them ignored; segments and groups as they are."""
+    return torch.full_like(like, ignored) if isinstance(ignored, int) else like
+
+
 def draw_labels(like: torch.Tensor, ignored: int | str | None, generator: torch.Generator) -> torch.Tensor:
-    """Labels of which a tenth is ignored, or in every fourth set all; segments of which all but one are empty; ends of groups of which all but one
-    are empty, or (in every second set) about half."""
+    """Labels of which a tenth is ignored; segments of which all but one are empty; ends of groups of which all but one are empty, or (in every
+    second set) about half."""
     fresh, count = like.clone(), like.numel()
     if count == 0:
         return fresh
@@ -123,8 +136,6 @@ def draw_labels(like: torch.Tensor, ignored: int | str | None, generator: torch.
     if ignored is None:
         where = int(torch.randint(0, count, (), generator=generator, device=generator.device))
         return fresh.fill_(int(like.reshape(-1)[where]))
-    if int(torch.randint(0, 4, (), generator=generator, device=generator.device)) == 0:
-        return fresh.fill_(ignored)
     drop = torch.empty(fresh.shape, device=generator.device).uniform_(generator=generator) < 0.1
     return fresh.masked_fill_(drop.to(fresh.device), ignored)
 
@@ -247,6 +258,20 @@ def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generat
     constant = rows[:, :1].expand_as(rows)
     for kind, values in ((0, rows * 0.0), (1, constant), (2, rows * scale), (3, rows / scale), (4, grid)):
         rows.copy_(torch.where((kinds == kind)[:, None], values, rows))
+
+
+def equal_rows(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """In place: every fifth row (of one dim: element) is the generator's, which is one for all inputs of this shape and dtype. Numbers of two inputs
+    are never equal else, so that `>` and `>=`, or what becomes of a difference of zero, would not be told apart."""
+    if tensor.ndim > 0 and tensor.is_contiguous():
+        rows = tensor[::5] if tensor.ndim == 1 else tensor[..., ::5, :]
+        rows.copy_(torch.empty(rows.shape, dtype=tensor.dtype, device=tensor.device).normal_(generator=generator))
+
+
+def with_partner(inputs: Mapping[int, torch.Tensor]) -> set[int]:
+    """Floating inputs that have another of their shape and dtype."""
+    kinds = {value: (tensor.shape, tensor.dtype) for value, tensor in inputs.items() if tensor.dtype in _LARGE}
+    return {value for value, kind in kinds.items() if list(kinds.values()).count(kind) > 1}
 
 
 def _specials(view: torch.Tensor, generator: torch.Generator, nonfinite: bool) -> None:

@@ -19,7 +19,7 @@ from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.noise import ATTENTIONS
-from planish.oracle.regimes import REGIMES, UNDEFINED
+from planish.oracle.regimes import REGIMES, UNDEFINED, applies
 from planish.oracle.sliced import Slicer
 from planish.oracle.statistics import FEWEST, Pool
 from planish.oracle.task import Own, Task
@@ -134,8 +134,8 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
-        if regime == "labels" and not self.task.labels:
-            raise PlanishError("skipped", "no input holds labels or segments")
+        if not applies(regime, self.task.labels):
+            raise PlanishError("skipped", "no input holds labels" if regime == "no_labels" else "no input holds labels or segments")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
@@ -170,7 +170,7 @@ class Region:
             undefined = data.regime in UNDEFINED and not (data.regime == "special" and self._finite_only_specials)
             if not out.ref.clean and not usual and not undefined:
                 return "the reference leaves the numbers"
-            if out.ref.count * 2 < out.exact.numel() and data.regime != "labels":
+            if out.ref.count * 2 < out.exact.numel() and data.regime not in ("labels", "no_labels"):
                 return "most of the reference is not finite"
             if out.eager_error.fro > _EXPLODED.get(out.dtype.itemsize, 1e-2) and self.accuracy.mode != "tolerance":
                 return f"eager's own error is {out.eager_error.fro:.1e}"
@@ -194,7 +194,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped or (regime == "labels" and not self.task.labels):
+                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels):
                     continue
                 try:
                     if data is None:
@@ -208,7 +208,7 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        found = [r for r in REGIMES if r not in self.skipped and (r != "labels" or self.task.labels)]
+        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels)]
         return found, dict(self.skipped)
 
     # -- expectations --

@@ -104,6 +104,7 @@ class Task:
         self._bounded = regimes.bounded_domain(self.captured)
         self.fragile = regimes.fragile_indices(self.captured)
         self.labels = regimes.label_inputs(self.captured)
+        self._with_partner = regimes.with_partner({v: self._own[v] for v in self._user if self._profiles[v].redraw})
         self.first_seed: int | None = None
         self._variation: tuple[int, dict[int, torch.Tensor]] | None = None
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
@@ -338,10 +339,14 @@ class Task:
                 like = theirs[value].detach() if value in theirs else self._own[value]
                 if regime == "labels" and value in self.labels:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                elif regime == "no_labels" and value in self.labels:
+                    found[value] = regimes.no_labels(like, self.labels[value])
                 elif regime == "task" and self.sizes_drawn:
                     found[value] = regimes.redraw_parameter(like, known, generator)
                 else:
                     found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
+                    if regime == "rows" and value in self._with_partner and not self._bounded:
+                        regimes.equal_rows(found[value], torch.Generator(self.device).manual_seed(_seed_of(seed, regime, -1)))
             elif kind == "const" or own:
                 found[value] = varied.get(value, self._own[value])
             else:

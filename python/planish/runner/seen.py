@@ -7,15 +7,33 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 _INPUT, _STATE = "shares memory with an input", "shares memory with a parameter or buffer"
 _ITSELF, GRADIENTS = "has elements that share one place in memory", "requires gradients"
 ALL = frozenset({_INPUT, _STATE, _ITSELF, GRADIENTS})
 
+#: Smaller than the least normal number of f32.
+_DENORMAL = torch.tensor(1e-40)
+
+
+def _modes() -> list[str]:
+    """Of torch's functions and operators, the modes that answer in their place."""
+    stacks = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())
+    return [type(mode).__name__ for mode in stacks]
+
+
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "the default dtype": torch.get_default_dtype,
+    "the default device": torch.get_default_device,
     "the mode for deterministic algorithms": torch.are_deterministic_algorithms_enabled,
     "autocast": torch.is_autocast_enabled,
+    "autocast on the CPU": lambda: torch.is_autocast_enabled("cpu"),
+    "inference mode": torch.is_inference_mode_enabled,
+    "torch's number of threads": torch.get_num_threads,
+    "the flushing of denormal numbers": lambda: not bool(_DENORMAL * 1 != 0),
+    "modes of torch": _modes,
 }
 
 

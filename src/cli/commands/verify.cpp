@@ -30,6 +30,9 @@ class VerifyCommand : public Command {
         ->check(whole_number(1, std::numeric_limits<std::uint64_t>::max()));
     verb_->add_flag("--finite-only", options_.finite_only,
                     "Accept what is right for finite values and spreads NaN and Inf further than eager does");
+    verb_->add_flag(
+        "--other-compiler", options_.other_compiler,
+        "Accept binaries for the CPU that another compiler made, of which nobody can say here what is in them");
     add_target(verb_, options_.target);
     add_accuracy(verb_, options_.accuracy);
     add_compat(verb_, options_.compat, options_.precision);

@@ -11,8 +11,9 @@ from planish.errors import PlanishError
 from planish.runner import seen
 from planish.runner.handles import Bound
 from planish.runner.module import ModuleHandle
+from torch.overrides import _get_current_function_mode_stack
 
-HEAD = "import torch\nfrom torch import nn\n"
+HEAD = "import torch\nimport torch.overrides\nfrom torch import nn\n"
 
 
 def source(name: str, forward: str, init: str = "pass") -> str:
@@ -22,9 +23,14 @@ def source(name: str, forward: str, init: str = "pass") -> str:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    dtype = torch.get_default_dtype()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield
+    while _get_current_function_mode_stack():
+        _get_current_function_mode_stack()[-1].__exit__(None, None, None)
     torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(False)
+    torch.set_autocast_enabled("cpu", False)
     torch.use_deterministic_algorithms(False)
 
 
@@ -53,6 +59,14 @@ CASES = {
     "gradients": ("return x * 2", "return (x * 2).requires_grad_(True)", "requires gradients", "return x + x"),
     "a default dtype": ("return x * 2", "torch.set_default_dtype(torch.float64); return x * 2", "the default dtype", "torch.manual_seed(0); return x * 2"),
     "deterministic algorithms": ("return x * 2", "torch.use_deterministic_algorithms(True); return x * 2", "deterministic", "return x * 2"),
+    "a number of threads": ("return x * 2", "torch.set_num_threads(torch.get_num_threads() + 1); return x * 2", "number of threads",
+                            "n = torch.get_num_threads(); torch.set_num_threads(n + 1); y = x * 2; torch.set_num_threads(n); return y"),
+    "denormal numbers": ("return x * 2", "torch.set_flush_denormal(True); return x * 2", "denormal", "torch.set_flush_denormal(False); return x * 2"),
+    "autocast on the CPU": ("return x * 2", "torch.set_autocast_enabled('cpu', True); return x * 2", "autocast on the CPU",
+                            "torch.set_autocast_enabled('cpu', False); return x * 2"),
+    "a default device": ("return x * 2", "torch.set_default_device('meta'); return x * 2", "default device", "return x * 2"),
+    "a mode": ("return x * 2", "torch.overrides.BaseTorchFunctionMode().__enter__(); return x * 2", "BaseTorchFunctionMode",
+               "\n        with torch.overrides.BaseTorchFunctionMode():\n            return x * 2"),
     "gradients that are recorded": ("return x * 2", "torch.set_grad_enabled(True); return x * 2", "gradients on", "return x * 2"),
 }  # fmt: skip
 
