@@ -64,7 +64,7 @@ _SETUP = frozenset(
     """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
     __dir__ __doc__ __module__ __qualname__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__ __reduce__ __reduce_ex__
     __getstate__ __deepcopy__ __copy__ __slots__ __hash__ __dataclass_params__ __match_args__ __parameters__ __orig_bases__ __abstractmethods__
-    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__""".split()
+    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__ __slotnames__ __type_params__ __final__""".split()
 )
 _CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
