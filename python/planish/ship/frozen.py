@@ -17,6 +17,7 @@ outside = importlib.import_module(f"{__name__.removesuffix('frozen')}outside")
 
 Tensor = torch.Tensor
 _ABSENT = object()
+CACHED = "[cached "  # in paths of results that functools.lru_cache keeps
 COMPARED = 4096  # bytes of a tensor on the CPU that are compared, the first ones: `.data` and NumPy leave no version behind
 
 _get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
@@ -45,6 +46,7 @@ class Reached:
         self.answers: list[tuple[Any, Any]] = []  #: of functions without arguments
         self.asks_mode = False  #: whether code beside torch's asks for a module's `training`
         self.asks_tensors = False  #: whether the user's code asks tensors for more than their contents and layout: gradients, being one object
+        self.asks_attributes: frozenset[str] | None = frozenset()  #: that the user's code asks of a tensor and that it may not have; None: any
         self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
         self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
         self.tokens: dict[str, str] = {}  #: by path: what was there
@@ -106,7 +108,9 @@ class Reached:
         for thing, keys, iterate in self.orders:
             if any(a is not b for a, b in zip((iterate or dict.__iter__)(thing), keys, strict=False)):
                 return False
-        return all(first_bytes(tensor) == kept for tensor, kept in self.contents) and all(function() == then for function, then in self.answers)
+        if any(first_bytes(tensor, len(kept) or COMPARED) != kept for tensor, kept in self.contents):
+            return False
+        return all(function() == then for function, then in self.answers)
 
     def asks_for_gradients(self) -> bool:
         """Whether the user's code asks whether gradients are recorded: then no call that records them gets the program's answer."""
@@ -116,7 +120,7 @@ class Reached:
         """In one sentence, a question of the code's that the process answers otherwise than it did; empty where there is none."""
         for function, then in self.answers:
             if (now := function()) != then:
-                return f"forward asks {getattr(function, '__name__', 'torch')}(), which is {now}, captured was {then}"
+                return f"forward asks {outside.told(function)}, which is {now}, captured was {then}"
         return ""
 
     def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
@@ -125,6 +129,9 @@ class Reached:
             return Difference(self, self.problem, None)
         if found := unlike(tokens, self.tokens):
             return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+        if gone := next((path for path in sorted(soft) if CACHED in path and path not in self.soft), None):
+            # The module's own code computes it anew, and may find another value than the one that was captured.
+            return Difference(self, f"'{gone}' is no longer kept", None, passes=True)
         found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
         return Difference(self, found, None) if found else None
 
@@ -132,12 +139,15 @@ class Reached:
 class Difference:
     """A state that is not the captured one, and how it is other, in one sentence."""
 
-    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
-        self._state, self.why, self._place = state, why, place
+    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None, passes: bool = False) -> None:
+        """`passes`: the next call will find it otherwise."""
+        self._state, self.why, self._place, self._passes = state, why, place, passes
         self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
 
     def holds(self, root: nn.Module) -> bool:
         """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
+        if self._passes:
+            return False
         if self._place is None:
             return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
         holder, key, value = self._place
@@ -161,5 +171,4 @@ def first_bytes(tensor: Tensor, most: int = COMPARED) -> bytes:
     """The first bytes of the memory that a tensor lies in."""
     if not tensor.numel() or not tensor.data_ptr():
         return b""
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return ctypes.string_at(tensor.data_ptr(), min(most, (last + 1) * tensor.element_size()))
+    return ctypes.string_at(tensor.data_ptr(), min(most, outside.span(tensor)))
