@@ -28,6 +28,10 @@ def length(container: Any) -> int:
     return int(kind.__len__(container))
 
 
+#: A dictionary, a key, and what lies there; None in the dictionary's place is the root module's own.
+Place = tuple[dict[Any, Any] | None, Any, Any]
+
+
 class Reached:
     """What was found. The lists are read by the C form as well (python/planish/_call.cpp); None in a dictionary's place is the root module's
     own, of which no reference is kept."""
@@ -53,7 +57,8 @@ class Reached:
         self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
         self.problem = ""
         self.hooks: list[dict[int, Any]] = []  #: that run before the modules' forwards; compared where modules are
-        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
+        self.places: dict[str, Place] = {}  #: of plain values in dictionaries, by path
+        self.owners: dict[int, Place | None] = {}  #: by id of a dictionary: the place of what it belongs to; None of the module itself and of classes
 
     def plan(self) -> dict[str, Any]:
         """As the C form reads it. Raises where it is not for that."""
@@ -126,32 +131,46 @@ class Reached:
     def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
         """How this is another state than one of these tokens; None if it is the same by value."""
         if self.problem:
-            return Difference(self, self.problem, None)
+            return Difference(self, self.problem, [])
         if found := unlike(tokens, self.tokens):
-            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+            return Difference(self, found, self._links(_differing(tokens, self.tokens)))
         if gone := next((path for path in sorted(soft) if CACHED in path and path not in self.soft), None):
             # The module's own code computes it anew, and may find another value than the one that was captured.
-            return Difference(self, f"'{gone}' is no longer kept", None, passes=True)
+            return Difference(self, f"'{gone}' is no longer kept", [], passes=True)
         found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
-        return Difference(self, found, None) if found else None
+        return Difference(self, found, []) if found else None
+
+
+    def _links(self, path: str) -> list[Place]:
+        """The places through which the module holds a plain value, that of the value first; nothing where one of them is in no dictionary."""
+        found: list[Place] = []
+        place = self.places.get(path)
+        while place is not None and len(found) < 20:
+            found.append(place)
+            if place[0] is None:
+                return found
+            if id(place[0]) not in self.owners:
+                return []
+            place = self.owners[id(place[0])]
+        return found if place is None else []
 
 
 class Difference:
     """A state that is not the captured one, and how it is other, in one sentence."""
 
-    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None, passes: bool = False) -> None:
-        """`passes`: the next call will find it otherwise."""
-        self._state, self.why, self._place, self._passes = state, why, place, passes
+    def __init__(self, state: Reached, why: str, links: list[Place], passes: bool = False) -> None:
+        """`links`: where a plain value that differs is held, and its holders. `passes`: the next call will find it otherwise."""
+        self._state, self.why, self._links, self._passes = state, why, links, passes
         self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
 
     def holds(self, root: nn.Module) -> bool:
         """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
         if self._passes:
             return False
-        if self._place is None:
+        if not self._links:
             return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
-        holder, key, value = self._place
-        return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
+        own = vars(root)
+        return all(_get(own if holder is None else holder, key, _ABSENT) is value for holder, key, value in self._links)
 
 
 def _differing(then: dict[str, str], now: dict[str, str]) -> str:

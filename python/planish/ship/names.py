@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import hashlib
 import inspect
 import itertools
@@ -42,6 +43,7 @@ _MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
 
 
+@functools.cache
 def whose(file: str | None) -> str:
     """`torch`, `stdlib`, `installed` (another package) or `own` (the user's), by the file that code or a module comes from."""
     if not file or file.startswith("<"):

@@ -76,6 +76,7 @@ _MODULE_FIELDS = frozenset(vars(nn.Module()))
 _OF_KINDS = ("__name__", "__qualname__", "__module__", "__doc__")
 _WHOLE = 1 << 20  # bytes of a tensor on the CPU that are compared where the user's code may write past its version
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
+_LOOKS = _COUNTS | {"children", "named_children", "named_modules", "get_parameter", "get_buffer", "get_submodule"}
 #: What code may ask of a tensor beside its contents.
 _OF_TENSORS = ("requires_grad", "grad", "grad_fn", "is_leaf")
 #: What differs between tensors that a program takes for the same. Capture itself refuses code that asks for `data_ptr`.
@@ -222,6 +223,12 @@ class _Walk:
     # ---- the walk ----
 
     def run(self) -> None:
+        owners = self.found.owners
+        for name, module in self.modules.items():
+            parent, _, key = name.rpartition(".")
+            owners[id(vars(module))] = (vars(self.modules[parent])["_modules"], key, module) if name and parent in self.modules else None
+            owners[id(vars(module)["_modules"])] = owners[id(vars(module))]
+            owners |= {id(dictionary_of(base)): None for base in type(module).__mro__ if base not in (nn.Module, object)}
         self._patched(nn.Module, _CALLS)
         self._patched(Tensor, self.known)
         self.found.sizes.append((dictionary_of(Tensor), len(vars(Tensor))))
@@ -332,9 +339,13 @@ class _Walk:
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
         self._shadows(type(module), holder, attributes)
+        bases = [dictionary_of(base) for base in type(module).__mro__ if base not in (object, nn.Module)]
         for key in sorted((self.known | self._mentions(type(module))).intersection(key for store in _OF_MODULES for key in attributes[store])):
             if key not in attributes:
                 self._missing(holder, key)  # it would come before the module's own
+            for place in bases:
+                if key not in place:
+                    self._missing(place, key)
         self.found.sizes.append((holder, len(attributes)))
 
     def _asked_of_tensor(self, tensor: Tensor, path: str, holder: dict[Any, Any] | None = None, key: str = "") -> None:
@@ -394,6 +405,10 @@ class _Walk:
         if cls is tuple and all(type(entry) in _VALUES for entry in value):
             self._container(value, path)  # one that two places share is no other than two of the same values
             return
+        if self._at is not None and self._at[2] is value:
+            inner = value if isinstance(value, dict) else value.__globals__ if isinstance(value, types.FunctionType) else _instance_dictionary(value)
+            if inner is not None:
+                self.found.owners.setdefault(id(inner), self._at)
         before = self._met(value)
         if before is not None:
             self._say(path, f"the same as '{before[0]}'")
@@ -718,6 +733,8 @@ class _Walk:
         self._classes.add((cls, construct))
         earlier: list[dict[str, Any]] = []
         for base in cls.__mro__:
+            if base is nn.Module:
+                self._override(cls, base, earlier)
             if base in (object, nn.Module):
                 continue
             home = names.whose_class(base)
@@ -725,6 +742,7 @@ class _Walk:
                 earlier.append(dictionary_of(base))
                 continue
             if home in ("torch", "stdlib"):
+                self._override(cls, base, earlier)
                 if "forward" in vars(base) and issubclass(base, nn.Module):
                     self._item(dictionary_of(base), "forward", vars(base)["forward"])
                     self._forward_of_torch(vars(base)["forward"], path)
@@ -740,6 +758,16 @@ class _Walk:
                 self._lenient -= home == "installed"
             earlier.append(place)
         return wide
+
+    def _override(self, cls: type, base: type, earlier: list[dict[str, Any]]) -> None:
+        """What the code, or torch's, reads of a class of torch's must not appear on those of the user's that derive from it."""
+        if self._lenient or not issubclass(base, nn.Module):
+            return
+        read = self.known & _LOOKS if base is nn.Module else self.known | self._mentions(cls) | {"forward"}
+        for key in read.intersection(vars(base)):
+            for before in earlier:
+                if key not in before:
+                    self._missing(before, key)
 
     def _forward_of_torch(self, forward: Any, path: str) -> None:
         """The code of graphs that torch writes (GraphModule) is the user's; torch's own is known by its name."""
