@@ -257,7 +257,7 @@ def test_drawn_modules(seed: int) -> None:
         if rng.random() < 0.5:
             made(X)  # bound before the change, or after it
         before = made._planish.ran
-        exec(statement, {"torch": torch, "unseen": unseen, **sees})
+        outcome(lambda: exec(statement, {"torch": torch, "unseen": unseen, **sees}))  # noqa: B023 (torch refuses some)
         wanted = outcome(lambda: case.own.forward(made, X))  # noqa: B023
         results = [outcome(lambda: made(X)) for _ in range(2)]  # noqa: B023
         assert all(same(result, wanted) for result in results), f"seed {seed}, case {number}: {statement}"
