@@ -123,7 +123,7 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
     (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
-    (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers that nothing uses", "", "leave the draw out")),
+    (draws_for_nothing, (X,), Refused("random_ops", "uses multinomial ", "torch.multinomial(x.softmax(-1), 1)), which draws", "leave the draw out")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),

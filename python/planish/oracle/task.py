@@ -223,7 +223,11 @@ class Task:
         run = Interpreter(self.captured, range(len(self.captured.nodes)))
         ends = run.run(self._own, behind, Mode())[behind[0]] if behind else before
         if not torch.equal(ends, left):
-            message = "draws random numbers that nothing uses, so that the captured graph leaves torch's generator in another state than the model does"
+            model, call = self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)
+            with draws.Drawing() as seen:
+                check_forward(self.path, model, call)
+            what = draws.unused(seen.found, self.captured.nodes)
+            message = f"{what} random numbers that nothing uses, so that the captured graph leaves torch's generator in another state than the model does"
             raise task_error("random_ops", self.path, message, "leave the draw out where its numbers are not used, or put the model in eval mode")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
