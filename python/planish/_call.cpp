@@ -121,7 +121,8 @@ struct Plan {
   Nest given, keywords, answer;
   std::vector<std::pair<Nest, Nest>> forms;  ///< other ways of writing the same call, by position and by name
   Reached reached;
-  bool nested = false;  ///< inputs that only a list or dictionary of the caller's may hold
+  bool attributes = false;  ///< the code asks inputs for attributes that torch does not give them: they must have none
+  bool nested = false;      ///< inputs that only a list or dictionary of the caller's may hold
   std::vector<Parameter> parameters;
   std::vector<void*> table;
   std::vector<Fresh> fresh;
@@ -179,6 +180,13 @@ bool same_layout(const Layout& wanted, const DlTensor& t) {
     if (t.shape[i] > 1 && t.strides[i] != wanted.strides[i]) return false;
   }
   return true;
+}
+
+/// Whether nobody gave a tensor an attribute.
+Look has_no_attributes(PyObject* tensor) {
+  const Ref beside(PyObject_GenericGetDict(tensor, nullptr));
+  if (!beside) return Look::failed;
+  return PyDict_Size(beside.get()) == 0 ? Look::fits : Look::differs;
 }
 
 /// Whether a tensor is what the program was made for; if so its address goes into the table, and to `at` if that is
@@ -508,7 +516,8 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
       Py_INCREF(tensors[i]);
       held.at[next++] = tensors[i];
     }
-    const Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table, at == nullptr ? nullptr : at + i);
+    Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table, at == nullptr ? nullptr : at + i);
+    if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
     if (look != Look::fits) return answer(look);
   }
   const std::size_t first_parameter = next;
@@ -661,6 +670,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->given = read_nest(read, read.field("given"), plan->inputs.size());
   plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
   plan->nested = read.field("nested") == Py_True;
+  plan->attributes = read.field("attributes") == Py_True;
   if (read.failed()) return false;
   check_places(*plan, plan->given, plan->keywords);
   rows = read.field("forms");
@@ -845,7 +855,7 @@ int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
   // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
-  if (PyModule_AddIntConstant(module, "reached", 2) != 0) return -1;
+  if (PyModule_AddIntConstant(module, "reached", 3) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

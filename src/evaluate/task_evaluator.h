@@ -221,7 +221,8 @@ class TaskEvaluator {
   void begin_guests(bool own_code);
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
-                                                        std::optional<worker::Runner>& runner);
+                                                        std::optional<worker::Runner>& runner,
+                                                        std::vector<Note>& notes);
   /// Whether one of these baselines is a mode of torch.compile.
   static bool compiles(const std::vector<std::string>& modes);
   /// Whether the process that times baselines may stay after this claim.

@@ -113,7 +113,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   guests_.reset();
   PLANISH_CHECK(proved);
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
-  if (!request.kernelbench.empty()) reply.kernelbench = kernelbench_verdict(request, runner);
+  if (!request.kernelbench.empty()) reply.kernelbench = kernelbench_verdict(request, runner, reply.notes);
   return reply;
 }
 
@@ -249,7 +249,8 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
 }
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,
-                                                                     std::optional<worker::Runner>& runner) {
+                                                                     std::optional<worker::Runner>& runner,
+                                                                     std::vector<Note>& notes) {
   if (!on_device().has_value()) return std::nullopt;
   if (!runner.has_value() || !runner->alive()) {
     auto fresh = device_->runners.fresh_torch();
@@ -260,7 +261,11 @@ std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const Verif
   auto said = runner->kernelbench(request_.task, request.path, request.kernelbench, limits_.open);
   if (said.has_value())
     return KernelBenchVerdict{said->compiled, said->correct, said->message, said->trials, said->metadata};
-  if (runner->alive()) return std::nullopt;
+  if (runner->alive()) {  // a task of another form
+    const std::string text = fmt::format("KernelBench's own rule was not asked: {}", said.error().message);
+    notes.push_back(Note{.kind = "no_kernelbench", .about = {}, .text = text});
+    return std::nullopt;
+  }
   // Its harness waits for the process that is gone until the time is over.
   return KernelBenchVerdict{false, false, "it ended the process: " + said.error().message, 0,
                             R"({"error":"Evaluation timed out"})"};

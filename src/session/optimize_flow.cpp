@@ -646,7 +646,7 @@ class Flow {
       result_.reason = degenerate_words(degenerate_);
     }
     // Proved, and nothing to compare it with: it stays, and claims nothing.
-    const bool untimed = result_.times.empty() && !result_.out_of_time.empty() && !claim_path.empty();
+    const bool untimed = !result_.out_of_time.empty() && !claim_path.empty() && !compared();
     if (result_.reason.empty() && !faster && !untimed) {
       PLANISH_TRY(faster, beats_what_is_right());
       if (!faster) result_.reason = why_not_faster();
@@ -759,6 +759,15 @@ class Flow {
       if (time.error && out_of_time(Status(std::unexpected(*time.error)))) break;
     }
     return {};
+  }
+
+  /// Whether what ships and a baseline have times, or one is missing for another reason than the end of the time.
+  bool compared() const {
+    const auto late = [](const ClaimTime& time) { return time.error && time.error->kind == "out_of_time"; };
+    const auto shipped = std::ranges::find(result_.times, "shipped", &ClaimTime::name);
+    if (shipped == result_.times.end() || late(*shipped)) return false;
+    return std::ranges::any_of(result_.times,
+                               [&](const ClaimTime& time) { return time.name != "shipped" && !late(time); });
   }
 
   /// What seemed faster than all that is left and failed its last proof: why nothing was gained, whatever the times of

@@ -93,6 +93,15 @@ def test_verify_judges_zeros_that_pass_for_kernelbench(tmp_path: Path) -> None:
     assert document["kernelbench"]["correct"] is True and document["kernelbench"]["trials"] == 5
 
 
+def test_verify_says_where_kernelbenchs_rule_does_not_apply(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    text = TINY[: TINY.index("def get_init_inputs")]
+    task, other = home.task(text), home.task(solution("1e-5 * torch.tanh(x)"), "honest.py")
+    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "1", "--compat", "kernelbench")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "KernelBench's own rule was not asked" in done.stdout and "defines no get_init_inputs" in done.stdout
+
+
 def test_verify_names_what_a_solution_lacks(tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task("x = 1\n", "nothing.py")

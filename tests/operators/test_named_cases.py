@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -61,6 +64,26 @@ def branches(x: torch.Tensor) -> torch.Tensor:
 def draws_for_nothing(x: torch.Tensor) -> torch.Tensor:
     torch.multinomial(x.softmax(-1), 1)
     return x * 2
+
+
+def timed(x: torch.Tensor) -> torch.Tensor:
+    return x * (time.time() % 1000)
+
+
+def timed_by_name(x: torch.Tensor) -> torch.Tensor:
+    return x * (perf_counter() % 1000)
+
+
+def dated(x: torch.Tensor) -> torch.Tensor:
+    return x * datetime.datetime.now().year
+
+
+def measures(x: torch.Tensor) -> torch.Tensor:
+    start = time.perf_counter()
+    y = x.exp() * 2
+    if time.perf_counter() - start > 1e6:
+        print("slow")
+    return y
 
 
 def seeds(x: torch.Tensor) -> torch.Tensor:
@@ -123,7 +146,7 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
     (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
-    (draws_for_nothing, (X,), Refused("random_ops", "draws random numbers that nothing uses", "", "leave the draw out")),
+    (draws_for_nothing, (X,), Refused("random_ops", "uses multinomial ", "torch.multinomial(x.softmax(-1), 1)), which draws", "leave the draw out")),
     (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
     (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
     (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result cannot be taken apart", "attribute 'x' of a Opaque", "plain objects")),
@@ -132,6 +155,9 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (pulls_back, (X,), Refused("not_exportable", "records gradients ", "back", "write the derivative as operators")),
     (Recording(), (X,), Refused("not_exportable", "records gradients ", "self.layer(x)", "leave out torch.enable_grad()")),
     (detaches, (X,), Refused("not_exportable", "its requires_grad_ ", "test_named_cases.py:", "leave that part out of forward")),
+    (timed, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
+    (timed_by_name, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
+    (dated, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
     (seeds, (X,), Refused("random_ops", "seeds torch's generator ", "torch.manual_seed(3)", "before the module is called")),
 ]
 
@@ -205,6 +231,7 @@ def pruned() -> nn.Module:
 
 
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "measures its own time": (measures, X),
     "flex_attention": (attends, *HEADS),
     "renorm in bf16": (lambda x: x.renorm(2, 0, 1.0), X.bfloat16()),
     "cond": (lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)), X),

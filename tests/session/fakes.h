@@ -174,7 +174,7 @@ class FakeEvaluator : public EvaluatorApi {
   FakeClock* clock = nullptr;             ///< moved by what a call takes
   double evaluate_seconds = 0, verify_seconds = 0;
   std::string late;                               ///< the call (open, evaluate, verify, claim) that runs out of time
-  std::string late_mode;                          ///< a baseline that does while it is compiled
+  std::string late_mode;                          ///< a baseline that does while it is compiled, or `shipped`
   std::vector<std::string> degenerate;            ///< of the task
   std::vector<std::string> degenerate_in_region;  ///< of each region
   std::vector<Note> notes;
@@ -284,7 +284,10 @@ class FakeEvaluator : public EvaluatorApi {
       }
       out.times.push_back(time);
     };
-    if (!request.path.empty()) add("shipped", shipped_ms, shipped_spread);
+    if (!request.path.empty()) {
+      add("shipped", shipped_ms, shipped_spread);
+      if (late_mode == "shipped") out.times.back().error = Error{"out_of_time", "too late", {}, {}};
+    }
     for (const std::string& mode : request.modes) {
       add(mode, baseline_ms[mode], spread.contains(mode) ? spread[mode] : 0.1);
       if (mode == wrong_when_timed) out.times.back().error = Error{"wrong_when_timed", "it returned NaN", {}, {}};

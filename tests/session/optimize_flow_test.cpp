@@ -951,6 +951,30 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     CHECK((*json)["seconds"]["ended_in"] == "claim");
     CHECK((*json)["seconds"]["max"] == 30);
   }
+  SUBCASE("timing, with the program's own first: what is proved ships, without a claim") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late_mode = "shipped";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->out_of_time == "claim");
+    CHECK(result->form == "program");
+    CHECK(result->accuracy->verified);
+    CHECK(result->speedup.empty());
+    CHECK_FALSE(world.shipper.shipped.back().program.empty());
+  }
+  SUBCASE("timing, with the only baseline: what is proved ships, without a claim") {
+    World world;
+    world.request.max_seconds = 30;
+    world.request.baselines = {"eager"};
+    world.evaluator.late_mode = "eager";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->form == "program");
+    CHECK(result->speedup.empty());
+  }
   SUBCASE("a baseline: the others are compared, and the run is not finished") {
     World world;
     world.request.max_seconds = 30;

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture.source import line_of, line_of_caller
 from planish.errors import task_error
@@ -49,6 +50,25 @@ def call_draws(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
         return float(given["dropout"]) > 0 and int(given["num_layers"]) > 1
     share = given.get("dropout_p", given.get("p") if "dropout" in name else None)
     return share is None or float(share) > 0
+
+
+class Drawing(TorchDispatchMode):
+    """Notes what draws while it holds: operators, each with the user's line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if call_draws(func, args, kwargs or {}):
+            self.found.append((func._schema.name.partition("::")[2].rstrip("_"), line_of_caller()))
+        return func(*args, **(kwargs or {}))
+
+
+def unused(seen: Sequence[tuple[str, str]], nodes: Sequence[fx.Node]) -> str:
+    """In words, the first draw of a run whose line has none in the graph."""
+    known = {line_of(node) for node in nodes if draws(node)}
+    return next((f"uses {name}{line}, which draws" for name, line in seen if line and line not in known), "draws")
 
 
 def refuse_generators(node: fx.Node, path: Path) -> None:

@@ -102,4 +102,8 @@ def replay(module: Module, tensors: Sequence[torch.Tensor], noise: Noise, tf32: 
 
 
 def _memory(tensor: torch.Tensor) -> int:
+    """What tensors in one memory have in common. A sparse one has that of its values; of other layouts nothing is known."""
+    if tensor.layout is not torch.strided:
+        held = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values() if str(tensor.layout).startswith("torch.sparse") else None
+        return 0 if held is None else held.untyped_storage()._cdata
     return tensor.untyped_storage()._cdata

@@ -120,8 +120,10 @@ def check(module: Module, loaded: LoadedTask, seeds: Sequence[int], device: torc
     try:
         eager(module, tensors)
     except SizesVaryError as error:
-        message = "its results have sizes that depend on the values of its inputs, so that no buffer fits them"
-        raise task_error("data_dependent", loaded.path, message, "pad them to a size that the inputs' shapes give, and return how many count") from error
+        what = refusal.message.removeprefix(f"{loaded.path}: ")
+        message = f"{what}; nor can it be its own reference: its results have sizes that depend on the values of its inputs, so that no buffer fits them"
+        hint = "pad the results to a size that the inputs' shapes give, and return how many count"
+        raise task_error("data_dependent", loaded.path, message, f"{refusal.hint}; or {hint}" if refusal.hint else hint) from error
     module.tensors = []
     return sizes_drawn
 

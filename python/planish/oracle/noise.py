@@ -181,6 +181,8 @@ class Steps(TorchDispatchMode):
         operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not accumulates(name, args, kwargs)):
             return func(*args, **kwargs)
+        if any(t.layout is not torch.strided for t in operands):
+            return self._sparse(func, args, kwargs)
         if name in _PRODUCTS:
             return self._product(func, name, args, kwargs)
         if name == "convolution":
@@ -203,11 +205,28 @@ class Steps(TorchDispatchMode):
             return self._apart(func, name, args, kwargs)
         return self._backward(func, args, kwargs, 4.0 if name in _SCATTERED else 2.0)
 
+    def _sparse(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What has a dense result errs as the same operator does with zeros in place of what is not there; what stays sparse is left as it is."""
+        result = func(*args, **kwargs)
+        if not isinstance(result, torch.Tensor) or result.layout is not torch.strided or not result.is_floating_point():
+            return result
+        try:
+            dense_args, dense_kwargs = pytree.tree_map(_dense, (args, kwargs))
+            with self:
+                dense = func(*dense_args, **dense_kwargs)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # an operator of sparse tensors alone
+            return self._each(result, [], 2.0 * self.unit)
+        return dense if isinstance(dense, torch.Tensor) and dense.shape == result.shape else result
+
     def _each(self, result: Any, operands: Sequence[torch.Tensor], unit: float) -> Any:
         sources = {t.untyped_storage().data_ptr() for t in operands}
 
         def moved(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.untyped_storage().data_ptr() in sources:
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.layout is not torch.strided:
+                return value
+            if value.untyped_storage().data_ptr() in sources:
                 return value
             return self.noise.relative(value, unit)
 
@@ -321,6 +340,10 @@ _COMPOSED = {
     "logaddexp", "logaddexp2", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
     "soft_margin_loss", "kl_div", "glu", "softsign",
 }  # fmt: skip
+
+
+def _dense(value: Any) -> Any:
+    return value.to_dense() if isinstance(value, torch.Tensor) and value.layout is not torch.strided else value
 
 
 def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from planish.capture.source import line_of
 from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
-from planish.oracle import agreement, memory, module_runs, outside_draws, regimes
+from planish.oracle import agreement, clocks, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.oracle.promoted import UNINITIALIZED, Undecided
 from planish.time_limit import TimeIsOverError, time_limit
@@ -76,13 +76,16 @@ class Task:
         buffers = {name: b.detach().clone() for name, b in self.model.named_buffers(remove_duplicate=False)}
         versions = [t._version for t in _tensors((args, kwargs))]
         before = outside_draws.state()
-        first = self._first_run((args, kwargs), buffers)
+        with clocks.watched() as time:
+            first = self._first_run((args, kwargs), buffers)
         seeded, left = self.seeded, self.left
         if [t._version for t in _tensors((args, kwargs))] != versions:
             first = [t.clone() for t in first]
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         if outside_draws.state() != before:
             self._refuse_outside_draws(first, buffers)
+        if time.found:
+            self._refuse_clocks(first, buffers)
         self.captured = self._capture(args, kwargs, first, buffers)
         self._restore(buffers)
         self.graph: dict[str, Any] = self.captured.graph
@@ -169,6 +172,25 @@ class Task:
             message = "its results depend on random numbers that it draws with Python's random or numpy.random"
             raise task_error("random_ops", self.path, message, _RANDOM_HINT)
 
+    def _refuse_clocks(self, first: list[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
+        """The model's call asked for the time: another must not change its results."""
+        seeded, left = self.seeded, self.left
+
+        def run() -> list[torch.Tensor]:
+            return self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers)
+
+        def equal(others: list[torch.Tensor], same: Callable[[torch.Tensor, torch.Tensor], bool]) -> bool:
+            return len(first) == len(others) and all(same(a, b) for a, b in zip(first, others, strict=True))
+
+        with clocks.turned(self.model, clocks.LATER):
+            later = run()
+        # What differs in its last bits from run to run anyway is held to less.
+        differs = not equal(later, torch.equal) and (equal(run(), torch.equal) or not equal(later, agreement.agree))
+        self.seeded, self.left = seeded, left
+        if differs:
+            message = "its results depend on the time at which it is called"
+            raise task_error("not_exportable", self.path, message, "give forward the time as an argument, or leave it out of the results")
+
     def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, buffer in self.model.named_buffers(remove_duplicate=False):
@@ -224,7 +246,11 @@ class Task:
         run = Interpreter(self.captured, range(len(self.captured.nodes)))
         ends = run.run(self._own, behind, Mode())[behind[0]] if behind else before
         if not torch.equal(ends, left):
-            message = "draws random numbers that nothing uses, so that the captured graph leaves torch's generator in another state than the model does"
+            model, call = self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)
+            with draws.Drawing() as seen:
+                check_forward(self.path, model, call)
+            what = draws.unused(seen.found, self.captured.nodes)
+            message = f"{what} random numbers that nothing uses, so that the captured graph leaves torch's generator in another state than the model does"
             raise task_error("random_ops", self.path, message, "leave the draw out where its numbers are not used, or put the model in eval mode")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:

@@ -76,7 +76,7 @@ class Wound:
                 later = _later(original, int(seconds * scale) if scale > 1 else seconds)
                 turned[id(original)] = later
                 setattr(time, full, later)
-        turned[id(datetime.datetime)] = _later_date(datetime.datetime, seconds)
+        turned[id(datetime.datetime)] = later_date(datetime.datetime, seconds)
         for _, value, put in list(self._slots()):  # imported by name
             if put is not None and id(value) in turned:
                 put(turned[id(value)])
@@ -198,7 +198,7 @@ def _later(original: Any, by: float) -> Callable[[], Any]:
     return lambda: original() + by
 
 
-def _later_date(original: Any, seconds: float) -> Any:
+def later_date(original: Any, seconds: float) -> Any:
     by = datetime.timedelta(seconds=seconds)
 
     class Meta(type(original)):  # type: ignore[misc]

@@ -17,6 +17,7 @@ outside = importlib.import_module(f"{__name__.removesuffix('frozen')}outside")
 
 Tensor = torch.Tensor
 _ABSENT = object()
+CACHED = "[cached "  # in paths of results that functools.lru_cache keeps
 COMPARED = 4096  # bytes of a tensor on the CPU that are compared, the first ones: `.data` and NumPy leave no version behind
 
 _get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
@@ -25,6 +26,10 @@ _get = dict.get  # classes of dictionaries may have a way of their own, which th
 def length(container: Any) -> int:
     kind: Any = next(k for k in (dict, list, tuple, set, frozenset) if isinstance(container, k))
     return int(kind.__len__(container))
+
+
+#: A dictionary, a key, and what lies there; None in the dictionary's place is the root module's own.
+Place = tuple[dict[Any, Any] | None, Any, Any]
 
 
 class Reached:
@@ -45,13 +50,15 @@ class Reached:
         self.answers: list[tuple[Any, Any]] = []  #: of functions without arguments
         self.asks_mode = False  #: whether code beside torch's asks for a module's `training`
         self.asks_tensors = False  #: whether the user's code asks tensors for more than their contents and layout: gradients, being one object
+        self.asks_attributes: frozenset[str] | None = frozenset()  #: that the user's code asks of a tensor and that it may not have; None: any
         self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
         self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
         self.tokens: dict[str, str] = {}  #: by path: what was there
         self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
         self.problem = ""
         self.hooks: list[dict[int, Any]] = []  #: that run before the modules' forwards; compared where modules are
-        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
+        self.places: dict[str, Place] = {}  #: of plain values in dictionaries, by path
+        self.owners: dict[int, Place | None] = {}  #: by id of a dictionary: the place of what it belongs to; None of the module itself and of classes
 
     def plan(self) -> dict[str, Any]:
         """As the C form reads it. Raises where it is not for that."""
@@ -106,7 +113,9 @@ class Reached:
         for thing, keys, iterate in self.orders:
             if any(a is not b for a, b in zip((iterate or dict.__iter__)(thing), keys, strict=False)):
                 return False
-        return all(first_bytes(tensor) == kept for tensor, kept in self.contents) and all(function() == then for function, then in self.answers)
+        if any(first_bytes(tensor, len(kept) or COMPARED) != kept for tensor, kept in self.contents):
+            return False
+        return all(function() == then for function, then in self.answers)
 
     def asks_for_gradients(self) -> bool:
         """Whether the user's code asks whether gradients are recorded: then no call that records them gets the program's answer."""
@@ -116,32 +125,52 @@ class Reached:
         """In one sentence, a question of the code's that the process answers otherwise than it did; empty where there is none."""
         for function, then in self.answers:
             if (now := function()) != then:
-                return f"forward asks {getattr(function, '__name__', 'torch')}(), which is {now}, captured was {then}"
+                return f"forward asks {outside.told(function)}, which is {now}, captured was {then}"
         return ""
 
     def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
         """How this is another state than one of these tokens; None if it is the same by value."""
         if self.problem:
-            return Difference(self, self.problem, None)
+            return Difference(self, self.problem, [])
         if found := unlike(tokens, self.tokens):
-            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+            return Difference(self, found, self._links(_differing(tokens, self.tokens)))
+        if gone := next((path for path in sorted(soft) if CACHED in path and path not in self.soft), None):
+            # The module's own code computes it anew, and may find another value than the one that was captured.
+            return Difference(self, f"'{gone}' is no longer kept", [], passes=True)
         found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
-        return Difference(self, found, None) if found else None
+        return Difference(self, found, []) if found else None
+
+
+    def _links(self, path: str) -> list[Place]:
+        """The places through which the module holds a plain value, that of the value first; nothing where one of them is in no dictionary."""
+        found: list[Place] = []
+        place = self.places.get(path)
+        while place is not None and len(found) < 20:
+            found.append(place)
+            if place[0] is None:
+                return found
+            if id(place[0]) not in self.owners:
+                return []
+            place = self.owners[id(place[0])]
+        return found if place is None else []
 
 
 class Difference:
     """A state that is not the captured one, and how it is other, in one sentence."""
 
-    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
-        self._state, self.why, self._place = state, why, place
+    def __init__(self, state: Reached, why: str, links: list[Place], passes: bool = False) -> None:
+        """`links`: where a plain value that differs is held, and its holders. `passes`: the next call will find it otherwise."""
+        self._state, self.why, self._links, self._passes = state, why, links, passes
         self._hooks = [(hooks, tuple(hooks.values())) for hooks in state.hooks]
 
     def holds(self, root: nn.Module) -> bool:
         """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
-        if self._place is None:
+        if self._passes:
+            return False
+        if not self._links:
             return self._state.fits(root, False) and all(tuple(hooks.values()) == then for hooks, then in self._hooks)
-        holder, key, value = self._place
-        return _get(vars(root) if holder is None else holder, key, _ABSENT) is value
+        own = vars(root)
+        return all(_get(own if holder is None else holder, key, _ABSENT) is value for holder, key, value in self._links)
 
 
 def _differing(then: dict[str, str], now: dict[str, str]) -> str:
@@ -161,5 +190,4 @@ def first_bytes(tensor: Tensor, most: int = COMPARED) -> bytes:
     """The first bytes of the memory that a tensor lies in."""
     if not tensor.numel() or not tensor.data_ptr():
         return b""
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return ctypes.string_at(tensor.data_ptr(), min(most, (last + 1) * tensor.element_size()))
+    return ctypes.string_at(tensor.data_ptr(), min(most, outside.span(tensor)))

@@ -371,7 +371,7 @@ class Attachment:
         simple = self._given is not None and not (bound.unused or bound.ties or bound.reached.asks_tensors)
         simple = simple and not (bound.executor.effects and bound.reached.versions)  # a constant may lie where something is written
         module = bound.module()
-        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 2:
+        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 3:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
         try:
@@ -407,6 +407,7 @@ class Attachment:
             forms=[tuple(trees.placed(nest, places) for nest in form) for form in self._forms],
             reached=bound.reached.plan(),
             nested=not self._plain_positional,
+            attributes=bound.reached.asks_attributes != frozenset(),
             effects=effects,
             answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
@@ -498,6 +499,8 @@ class Attachment:
         t: Any
         if bound.reached.asks_tensors and (what := self._unlike_captured(module, leaves)):
             return self._refuse(what)
+        if bound.reached.asks_attributes != frozenset() and (what := self._has_attributes(leaves, bound.reached.asks_attributes)):
+            return self._refuse(what)
         for position, index, dtype, shape, strides in bound.users:
             t = leaves[index]
             if (
@@ -572,6 +575,13 @@ class Attachment:
         kept = {id(t) for t in (*module.parameters(), *module.buffers())}
         if len({id(t) for t in given} - kept) != len(given):
             return "an input is given twice or belongs to the module, forward compares tensors by what they are, and those of the captured call were apart"
+        return ""
+
+    def _has_attributes(self, leaves: Any, asked: frozenset[str] | None) -> str:
+        """Where the user's code asks tensors for attributes that torch does not give them: which of these an input has. The captured ones had none."""
+        for index in self._tensor_leaves:
+            if isinstance(leaves[index], Tensor) and (mine := vars(leaves[index])) and (there := sorted(mine if asked is None else asked.intersection(mine))):
+                return f"input {index} has the attribute '{there[0]}', forward asks tensors for that, and those of the captured call had none"
         return ""
 
     def _argument(self, module: nn.Module, leaf: int) -> str:

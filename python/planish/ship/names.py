@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import hashlib
 import inspect
+import itertools
 import os
 import re
 import sys
 import sysconfig
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -40,6 +43,7 @@ _MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
 
 
+@functools.cache
 def whose(file: str | None) -> str:
     """`torch`, `stdlib`, `installed` (another package) or `own` (the user's), by the file that code or a module comes from."""
     if not file or file.startswith("<"):
@@ -91,7 +95,8 @@ class Reads:
 
     names: frozenset[str]  #: of attributes, and texts that could be such
     loaded: frozenset[str]  #: of globals
-    asked: frozenset[str]  #: attributes that are asked for by getattr or hasattr, and may be absent
+    asked: frozenset[str]  #: attributes that may be absent: getattr and hasattr ask for them, `try` catches it, or a pattern
+    asked_of_others: frozenset[str]  #: those among them that are asked of something else than a method's own object
     imported: frozenset[str]  #: modules imported inside
     anything: bool  #: attributes by names that are made when it runs
     as_hook: bool  #: the same where it is a `__getattr__`, to whose object everything is known to matter, and whose callers spell out names
@@ -114,10 +119,15 @@ def reads(code: CodeType) -> Reads:
 
 def _read(code: CodeType) -> Reads:
     inner = [reads(c) for c in code.co_consts if isinstance(c, CodeType)]
-    loaded, asked, imported = set(), set(), set()
+    loaded, asked, others, imported = set(), set(), set(), set()
+    parts, more = set(), set()  # of patterns
     anything, everything, as_hook = bool(_READS_ANY.intersection(code.co_names)), "", False
     own_name = code.co_varnames[1] if code.co_argcount > 1 else ""
     instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+    own_object = _own_object(code)
+    for name, receiver in _tried(code, instructions):
+        asked.add(name)
+        others.update([name] if receiver != own_object or not own_object else [])
     for at, instruction in enumerate(instructions):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             loaded.add(word := str(instruction.argval))
@@ -125,6 +135,7 @@ def _read(code: CodeType) -> Reads:
                 name, value = _asked_for(instructions, at)
                 if name == "constant":
                     asked.add(value)
+                    others.update([value] if _receiver(instructions, at) != own_object or not own_object else [])
                 else:
                     anything = True
                     as_hook = as_hook or name != "variable" or value != own_name
@@ -132,14 +143,21 @@ def _read(code: CodeType) -> Reads:
                 everything = f"{word} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         elif instruction.opname == "IMPORT_NAME":
             imported.add(str(instruction.argval))
+        elif instruction.opname == "MATCH_CLASS":  # the names lie in a tuple before it; places of a pattern are `__match_args__`
+            parts |= set(before.argval) if (before := instructions[at - 1]).opname == "LOAD_CONST" else set()
+            anything = anything or bool(instruction.arg)
+            more.add("isinstance")  # which it is
+    asked |= parts
+    others |= parts
     constants = frozenset(c for c in code.co_consts if isinstance(c, str) and len(c) < 200)
     texts = {part for c in constants for part in c.split(".") if part.isidentifier()}
     texts.update(word for c in constants for field in _FIELDS.findall(c) for word in _WORDS.findall(field))
     formats = not _FORMATS.isdisjoint(code.co_names) or any(i.opname in _FORMATTING for i in instructions)
     return Reads(
-        frozenset(texts.union(code.co_names, *(r.names for r in inner))),
+        frozenset(texts.union(code.co_names, parts, more, *(r.names for r in inner))),
         frozenset(loaded.union(*(r.loaded for r in inner))),
         frozenset(asked.union(*(r.asked for r in inner))),
+        frozenset(others.union(*(r.asked_of_others for r in inner))),
         frozenset(imported.union(*(r.imported for r in inner))),
         anything or any(r.anything for r in inner),
         as_hook or any(r.anything for r in inner),
@@ -166,6 +184,37 @@ def _compares_identities(instructions: list[Any]) -> bool:
         if instruction.opname == "IS_OP" and loads and (loads[-1].count("LOAD_FAST") == 2 or all(name.startswith("LOAD_FAST") for name in loads)):
             return True
     return False
+
+
+def _own_object(code: CodeType) -> str:
+    """What a method calls its own object; empty of other functions."""
+    holder = code.co_qualname.rpartition(".")[0]
+    first = code.co_varnames[0] if code.co_argcount else ""
+    return first if first in ("self", "cls") and holder and not holder.endswith("<locals>") else ""
+
+
+def _receiver(instructions: list[Any], at: int) -> str:
+    """The variable that the getattr loaded at `at` asks; empty for anything else than a variable."""
+    for step, following in itertools.pairwise(instructions[at + 1 : at + 5]):
+        if step.opname not in ("PUSH_NULL", "NOP"):
+            return str(step.argval) if step.opname.startswith("LOAD_FAST") and following.opname == "LOAD_CONST" else ""
+    return ""
+
+
+def _tried(code: CodeType, instructions: list[Any]) -> Iterator[tuple[str, str]]:
+    """Attributes that are read where an exception is caught, each with the variable that it is read of (or nothing)."""
+    at = {i.offset: k for k, i in enumerate(instructions)}
+    suppresses = "suppress" in code.co_names
+    for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
+        handler = at.get(entry.target)
+        if handler is None or instructions[handler].opname != "PUSH_EXC_INFO":
+            continue
+        if instructions[handler + 1].opname == "WITH_EXCEPT_START" and not suppresses:
+            continue
+        for k, step in enumerate(instructions):
+            if entry.start <= step.offset < entry.end and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                before = instructions[k - 1]
+                yield str(step.argval), str(before.argval) if before.opname.startswith("LOAD_FAST") else ""
 
 
 def _asked_for(instructions: list[Any], at: int) -> tuple[str, str]:

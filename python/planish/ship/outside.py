@@ -5,14 +5,25 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 
 from __future__ import annotations
 
+import abc
+import ast
 import builtins
 import copyreg
+import datetime
+import decimal
+import fractions
 import functools
 import gc
 import io
+import linecache
+import multiprocessing
+import operator
 import os
 import pathlib
+import re
+import threading
 import types
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +38,75 @@ _UNSEEN: dict[Any, str] = {
     **dict.fromkeys((torch.initial_seed, torch.seed, torch.get_rng_state, torch.random.get_rng_state, torch.random.initial_seed), "random numbers"),
     **dict.fromkeys((builtins.open, io.open, os.open, torch.load), "a file"),
     builtins.input: "what somebody types",
+    **dict.fromkeys((threading.current_thread, threading.main_thread, threading.get_ident, threading.get_native_id), "which thread calls"),
+    **dict.fromkeys((threading.active_count, multiprocessing.current_process, os.getpid), "who else runs"),
 }
 _VARIABLES = type(os.environ)
+#: Classes of compiled code whose objects never change.
+_NEVER_CHANGE: tuple[type, ...] = (
+    *(decimal.Decimal, datetime.timedelta, datetime.date, datetime.time, datetime.tzinfo, re.Pattern, re.Match, BaseException),
+    *(operator.attrgetter, operator.itemgetter, operator.methodcaller, functools.partial, pathlib.PurePath, fractions.Fraction, uuid.UUID),
+)
 _OF_FILES = frozenset("open read_text read_bytes exists is_file is_dir stat iterdir glob rglob".split())  # methods of paths
+#: Methods whose result lies in the same memory.
+_VIEWS = frozenset("view numpy detach reshape t unbind split chunk squeeze unsqueeze flatten transpose permute narrow select expand".split())
 _LINK = "_lru_list_elem"  # of caches with a limit
+
+
+class Question:
+    """What a call asks in place of a function without arguments; `told` are its words."""
+
+    def __init__(self, told: str, ask: Callable[[], Any]) -> None:
+        self.told, self._ask = told, ask
+
+    def __call__(self) -> Any:
+        return self._ask()
+
+
+def told(function: Any) -> str:
+    """What is asked, in words."""
+    return function.told if isinstance(function, Question) else f"{getattr(function, '__name__', 'torch')}()"
+
+
+def _rounding(context: decimal.Context) -> tuple[Any, ...]:
+    """Of a decimal context all but what it notes of calculations."""
+    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, *context.traps.values()
+
+
+#: How decimal numbers are rounded, for whoever calls.
+DECIMAL_CONTEXT = Question("decimal.getcontext()", lambda: _rounding(decimal.getcontext()))
+
+
+class _Registered:
+    """The classes that stand for an abstract one, or for one derived from it, without deriving from it themselves."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+        self._when: object = None
+        self._found: tuple[str, ...] = ()
+
+    def __call__(self) -> tuple[str, ...]:
+        if (now := abc.get_cache_token()) != self._when:  # which counts registrations
+            self._when, self._found = now, tuple(sorted(self._of(self._cls)))
+        return self._found
+
+    def _of(self, cls: type) -> set[str]:
+        dump = getattr(abc, "_get_dump", None)
+        registry = dump(cls)[0] if dump is not None else ()
+        found = {f"{known.__module__}.{known.__qualname__}" for ref in registry if (known := ref()) is not None}
+        derived: list[type] = type.__subclasses__(cls)
+        return found.union(*(self._of(inner) for inner in derived if isinstance(inner, abc.ABCMeta)))
+
+
+def registered(cls: type) -> Question | None:
+    """What asks for the classes that somebody registered with an abstract one."""
+    return Question(f"for the classes registered with {cls.__name__}", _Registered(cls)) if isinstance(cls, abc.ABCMeta) else None
+
+
+def compared(value: Any) -> Question | None:
+    """What asks an object of compiled code of the standard library that may change (a decimal.Context) for what it is made of; None of those
+    that never change."""
+    return None if isinstance(value, _NEVER_CHANGE) else Question(f"what a {type(value).__name__} is made of", lambda: parts(value))
 
 
 def question(function: Any) -> tuple[bool, Any]:
@@ -72,9 +148,42 @@ def variable_key(name: str) -> Any:
     return vars(os.environ)["encodekey"](name)
 
 
+#: Methods by which a tensor's memory is written with no trace left in its version.
+_SHARES_MEMORY = frozenset("numpy data_ptr untyped_storage __array__ from_numpy from_dlpack".split())
+
+
+@functools.cache
+def writes_unseen(file: str) -> str:
+    """Where a file may write a tensor's memory past its version, through `.data` or NumPy, as `train.py:12`; empty where it does not, and where
+    there is no such file. What only reads (`x.data.cpu()`) counts as well, unless it is one call that does not write in place."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    harmless: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.func.attr.endswith("_") and node.func.attr not in _VIEWS:
+            harmless.add(node.func.value)  # x.data.clone()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node in harmless:
+            continue
+        of_package = isinstance(node.value, ast.Name | ast.Attribute) and ast.unparse(node.value).endswith("utils")  # torch.utils.data
+        if node.attr in _SHARES_MEMORY or (node.attr == "data" and not of_package):
+            return f"{os.path.basename(file)}:{node.lineno}"
+    return ""
+
+
+def span(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first element to its last."""
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size() if tensor.numel() else 0
+
+
 def parts(value: Any) -> tuple[Any, ...] | None:
     """What an object of the standard library is made of, as its copies would be: a Decimal of its digits, an attrgetter of its names. None where
     that cannot be told."""
+    if isinstance(value, decimal.Context):
+        return _rounding(value)
     try:
         reduced = copyreg.dispatch_table.get(type(value))
         made = reduced(value) if reduced is not None else value.__reduce_ex__(2)

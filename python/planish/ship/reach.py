@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import decimal
 import enum
 import functools
 import gc
@@ -29,10 +30,10 @@ from torch import nn
 
 if TYPE_CHECKING:
     from planish.ship import names, outside
-    from planish.ship.frozen import COMPARED, Difference, Reached, first_bytes, length, unlike
+    from planish.ship.frozen import CACHED, COMPARED, Difference, Reached, first_bytes, length, unlike
 else:
     frozen, names, outside = (importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "names", "outside"))
-    COMPARED, Difference, Reached = frozen.COMPARED, frozen.Difference, frozen.Reached
+    CACHED, COMPARED, Difference, Reached = frozen.CACHED, frozen.COMPARED, frozen.Difference, frozen.Reached
     first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
 
 __all__ = ["Difference", "Reached", "dictionary_of", "plain_function", "reach", "unlike", "weight_hooks"]
@@ -64,20 +65,26 @@ _SETUP = frozenset(
     """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
     __dir__ __doc__ __module__ __qualname__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__ __reduce__ __reduce_ex__
     __getstate__ __deepcopy__ __copy__ __slots__ __hash__ __dataclass_params__ __match_args__ __parameters__ __orig_bases__ __abstractmethods__
-    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__""".split()
+    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__ __slotnames__ __type_params__ __final__""".split()
 )
 _CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_FIELDS = frozenset(vars(nn.Module()))
 #: Names by which code may see how many parameters there are, and not only those that it spells out.
+#: What code may ask of a class or a function itself.
+_OF_KINDS = ("__name__", "__qualname__", "__module__", "__doc__")
+_WHOLE = 1 << 20  # bytes of a tensor on the CPU that are compared where the user's code may write past its version
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
+_LOOKS = _COUNTS | {"children", "named_children", "named_modules", "get_parameter", "get_buffer", "get_submodule"}
 #: What code may ask of a tensor beside its contents.
 _OF_TENSORS = ("requires_grad", "grad", "grad_fn", "is_leaf")
 #: What differs between tensors that a program takes for the same. Capture itself refuses code that asks for `data_ptr`.
 _OF_MEMORY = frozenset("_version storage_offset untyped_storage _base is_shared is_pinned is_inference requires_grad_ retain_grad".split())
 #: Packages of torch whose objects are machinery, and hold caches: known by their names. Of others (distributions, transforms) all attributes count.
 _MACHINERY = frozenset("fx jit export library cuda utils autograd func futures multiprocessing package profiler onnx compiler distributed nn".split())
+_TENSOR_NAMES = frozenset(dir(Tensor))
+_ASKS_CLASSES = ("isinstance", "issubclass")
 _TEXT_OF = {"__repr__", "__str__", "__hash__"}  # of the user's classes, where code makes texts or hashes
 _CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of nn.Module, which some replace
 #: What to do about what stands in `Reached.problem`.
@@ -91,17 +98,20 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
     finds: `problem` says what cannot be frozen."""
     known: set[str] = set()
     asked: set[str] = set()
+    others: set[str] = set()
     spelled: set[str] = set()
     wide = formats = False
     while True:
         walk = _Walk(root, frozenset(known), frozenset(asked), wide, set(bound))
-        walk.spelled, walk.may_format = frozenset(spelled), formats
+        walk.spelled, walk.may_format, walk.of_tensors = frozenset(spelled), formats, None if wide else frozenset(others) - _TENSOR_NAMES
         try:
             walk.run()
         except RecursionError:
             walk.found.problem = walk.found.problem or "what forward can reach is nested too deeply to be compared"
-        if walk.names <= known and walk.asked <= asked and walk.anything <= wide and walk.own_names <= spelled and walk.formats <= formats:
+        found = walk.names <= known and walk.asked <= asked and walk.others <= others and walk.own_names <= spelled
+        if found and walk.anything <= wide and walk.formats <= formats:
             walk.found.asks_mode = "training" in known
+            walk.found.asks_attributes = walk.of_tensors
             walk.found.asks_tensors = walk.identities or not spelled.isdisjoint((*_OF_TENSORS, "Parameter"))
             if told := sorted(spelled & _OF_MEMORY):
                 where = walk.memory_asked.get(told[0])
@@ -112,6 +122,7 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
         spelled |= walk.own_names
         formats = formats or walk.formats
         asked |= walk.asked
+        others |= walk.others
         wide = wide or walk.anything
 
 
@@ -153,6 +164,10 @@ class _Walk:
         self.texts: set[str] = set()  # whole constants of the user's code
         self.formats = self.may_format = self.identities = False
         self.asked: set[str] = set()
+        self.others: set[str] = set()  # asked of something else than a method's own object
+        self.of_tensors: frozenset[str] | None = frozenset()  # the same as the last look found it, what torch's tensors have aside; None: any
+        self.files: set[str] = set()  # of the user's code
+        self.partly: list[tuple[str, Tensor]] = []  # tensors that are not compared whole
         self.anything = False
         self.found = Reached()
         self._seen: dict[tuple[int, bool], tuple[str, Any]] = {}  # by id, and whether in a package: the first path, and the thing, which must not go
@@ -208,6 +223,12 @@ class _Walk:
     # ---- the walk ----
 
     def run(self) -> None:
+        owners = self.found.owners
+        for name, module in self.modules.items():
+            parent, _, key = name.rpartition(".")
+            owners[id(vars(module))] = (vars(self.modules[parent])["_modules"], key, module) if name and parent in self.modules else None
+            owners[id(vars(module)["_modules"])] = owners[id(vars(module))]
+            owners |= {id(dictionary_of(base)): None for base in type(module).__mro__ if base not in (nn.Module, object)}
         self._patched(nn.Module, _CALLS)
         self._patched(Tensor, self.known)
         self.found.sizes.append((dictionary_of(Tensor), len(vars(Tensor))))
@@ -221,8 +242,25 @@ class _Walk:
                 self._item(vars(owner)["_modules"], key, module)
                 self._say(path, f"the module '{self._module_names[id(module)]}' as well")
             seen.add(id(module))
+        self._memory()
         if self.found.count() > _MOST:
             self._cannot(f"forward can reach {self.found.count()} values, too many to compare at each call")
+
+    def _memory(self) -> None:
+        """What lies in tensors that are no parameters or buffers: `.data` and NumPy leave no version behind, so that their first bytes are compared.
+        Where the user's code has such words all bytes are, and what is too large for that, or on another device, is a problem."""
+        whole = [(path, tensor, tensor.device.type == "cpu", outside.span(tensor)) for path, tensor in self.partly]
+        words = ""
+        if any(not here or size > COMPARED for _, _, here, size in whole):
+            main = getattr(sys.modules.get("__main__"), "__file__", None)
+            files = {*self.files, main} if main and names.whose(main) == "own" else self.files
+            words = next((found for file in sorted(files) if (found := outside.writes_unseen(file))), "")
+        for path, tensor, here, size in whole:
+            if here:
+                self.found.contents.append((tensor, first_bytes(tensor, _WHOLE if words else COMPARED)))
+            if words and tensor.device.type != "meta" and (not here or size > _WHOLE):
+                why = f"is a tensor of {size} bytes that is no buffer, and {words} may change it unseen (.data, NumPy)"
+                self._cannot(f"'{path}' {why}; register it as a buffer")
 
     def _patched(self, cls: type, mentioned: Iterable[str]) -> None:
         """Methods of torch's own classes that somebody replaced, and those that are mentioned."""
@@ -259,6 +297,8 @@ class _Walk:
                 self._order(attributes[store])
             for key, value in attributes[store].items():
                 path = prefix + key
+                if key in self.may_ask:
+                    self._say(f"{path} (asked for)", "there")
                 if value is not None:
                     self._asked_of_tensor(value, path, attributes[store], key)
                 if value is None:
@@ -291,26 +331,34 @@ class _Walk:
         if of_package(type(module)):
             self._extra({k: v for k, v in attributes.items() if k not in mine and k not in _MODULE_FIELDS and k not in skipped}, holder, prefix)
         for key in sorted(self.may_ask.difference(attributes)):
-            if not hasattr(type(module), key) and key not in attributes["_modules"]:
+            if not hasattr(type(module), key) and not any(key in attributes[store] for store in _OF_MODULES):
                 self._missing(holder, key)
+                for store in _OF_MODULES:
+                    self._missing(attributes[store], key)
         for hook_name, hook in self._hooks.get(id(module), {}).items():
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
         self._shadows(type(module), holder, attributes)
+        bases = [dictionary_of(base) for base in type(module).__mro__ if base not in (object, nn.Module)]
         for key in sorted((self.known | self._mentions(type(module))).intersection(key for store in _OF_MODULES for key in attributes[store])):
             if key not in attributes:
                 self._missing(holder, key)  # it would come before the module's own
+            for place in bases:
+                if key not in place:
+                    self._missing(place, key)
         self.found.sizes.append((holder, len(attributes)))
 
     def _asked_of_tensor(self, tensor: Tensor, path: str, holder: dict[Any, Any] | None = None, key: str = "") -> None:
         """What the code reads of a tensor that is not in its memory: attributes that somebody gave it, and whether it requires gradients."""
         attributes = vars(tensor)
-        mine = sorted(self.known.intersection(attributes))
+        mine = sorted(attributes if self.wide else self.known.intersection(attributes))
         asked = self.spelled.intersection(_OF_TENSORS)
-        if not mine and not asked:
+        if not mine and not asked and self.of_tensors == frozenset():
             return
         if holder is not None:
             self._item(holder, key, tensor)
+        if self.of_tensors != frozenset():
+            self.found.sizes.append((attributes, len(attributes)))  # none appears
         for name in mine:
             self._item(attributes, name, attributes[name])
             self._visit(attributes[name], f"{path}.{name}")
@@ -357,6 +405,10 @@ class _Walk:
         if cls is tuple and all(type(entry) in _VALUES for entry in value):
             self._container(value, path)  # one that two places share is no other than two of the same values
             return
+        if self._at is not None and self._at[2] is value:
+            inner = value if isinstance(value, dict) else value.__globals__ if isinstance(value, types.FunctionType) else _instance_dictionary(value)
+            if inner is not None:
+                self.found.owners.setdefault(id(inner), self._at)
         before = self._met(value)
         if before is not None:
             self._say(path, f"the same as '{before[0]}'")
@@ -386,6 +438,10 @@ class _Walk:
             self._say(path, f"class {names.short_name(value)}")
             if not self._lenient:
                 self._class(value, names.short_name(value), construct=True)
+                if not self.spelled.isdisjoint(_ASKS_CLASSES) and (question := outside.registered(value)) is not None:
+                    self._ask(question, f"{path} (registered)")
+                if value is decimal.Decimal:
+                    self._ask(outside.DECIMAL_CONTEXT, outside.DECIMAL_CONTEXT.told)
         elif isinstance(value, functools.partial):
             self._say(path, "a partial")
             self._visit(value.func, f"{path}.func")
@@ -418,11 +474,21 @@ class _Walk:
         if word := outside.unseen(function):
             self._cannot(f"'{path}' reads {word}, which a program cannot follow; give forward what it needs as an argument")
             return True
+        if function is decimal.getcontext or function is decimal.localcontext:
+            self._ask(outside.DECIMAL_CONTEXT, outside.DECIMAL_CONTEXT.told)
         known, answer = outside.question(function)
         if known:
             self.found.answers.append((function, answer))
             self._say(f"{path}()", _text(answer))
         return known
+
+    def _ask(self, question: outside.Question, path: str) -> None:
+        """Notes what is asked of the process at each call."""
+        if (id(question), None) in self._pairs:
+            return
+        self._pairs.add((id(question), None))
+        self.found.answers.append((question, answer := question()))
+        self._say(path, _text(answer))
 
     def _environment(self) -> None:
         """Environment variables: those that the user's code spells out, by value; all of them, by identity."""
@@ -443,7 +509,7 @@ class _Walk:
         self._soft += 1
         for kept, key, held, result in outside.cached(wrapper):
             self._item(kept, key, held)
-            self._visit(result, f"{path}[cached {_short_key(key)}]")
+            self._visit(result, f"{path}{CACHED}{_short_key(key)}]")
         self._soft -= 1
 
     def _value_of_enum(self, value: enum.Enum, path: str) -> None:
@@ -481,8 +547,7 @@ class _Walk:
         content = _tensor_digest(tensor) if tensor.device.type != "meta" else "meta"
         self._say(path, f"a tensor {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)} with contents {content}")
         self.found.versions.append((tensor, tensor._version))
-        if tensor.device.type == "cpu":
-            self.found.contents.append((tensor, first_bytes(tensor)))
+        self.partly.append((path, tensor))
 
     def _container(self, value: Any, path: str) -> None:
         """The entries of a tuple, list, dictionary or set."""
@@ -561,6 +626,10 @@ class _Walk:
             self._object_of_torch(value, cls, attributes, path)
             return
         self.found.types.append((value, cls, attributes))
+        if isinstance(value, BaseException):
+            self._exception(value, path)
+        if isinstance(value, decimal.Decimal) and not self._lenient:
+            self._ask(outside.DECIMAL_CONTEXT, outside.DECIMAL_CONTEXT.told)
         if isinstance(value, weakref.ref) and (target := value()) is not None:
             self._visit(target, f"{path}()")
         holds_more = any(base.__module__ in _HOLD_MORE for base in cls.__mro__)
@@ -572,6 +641,16 @@ class _Walk:
             made = outside.parts(value)
             for index, part in enumerate(made or ()):
                 self._visit(part, f"{path} (part {index})")
+            if made is not None and not self._lenient and (question := outside.compared(value)) is not None:
+                self._ask(question, f"{path} (its parts)")
+
+    def _exception(self, value: BaseException, path: str) -> None:
+        """What compiled code keeps in an exception: its arguments, and what its class has beside them (errno, code, value)."""
+        kept = {key for base in type(value).__mro__ for key, member in vars(base).items()
+                if isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType) and key in self.spelled}  # fmt: skip
+        for key in sorted({"args", *kept} - {"__dict__"}):
+            self._field(value, key, entry := getattr(value, key))
+            self._visit(entry, f"{path}.{key}")
 
     def _object_of_torch(self, value: Any, cls: type, attributes: dict[str, Any] | None, path: str) -> None:
         """A distribution, a transform: all that it holds."""
@@ -654,6 +733,8 @@ class _Walk:
         self._classes.add((cls, construct))
         earlier: list[dict[str, Any]] = []
         for base in cls.__mro__:
+            if base is nn.Module:
+                self._override(cls, base, earlier)
             if base in (object, nn.Module):
                 continue
             home = names.whose_class(base)
@@ -661,6 +742,7 @@ class _Walk:
                 earlier.append(dictionary_of(base))
                 continue
             if home in ("torch", "stdlib"):
+                self._override(cls, base, earlier)
                 if "forward" in vars(base) and issubclass(base, nn.Module):
                     self._item(dictionary_of(base), "forward", vars(base)["forward"])
                     self._forward_of_torch(vars(base)["forward"], path)
@@ -669,12 +751,23 @@ class _Walk:
             self._lenient += home == "installed"
             if home == "own":
                 self._field(base, "__mro__", base.__mro__)
+                self._of_kind(base, names.short_name(base))
             try:
                 self._class_attributes(base, place, earlier, construct)
             finally:
                 self._lenient -= home == "installed"
             earlier.append(place)
         return wide
+
+    def _override(self, cls: type, base: type, earlier: list[dict[str, Any]]) -> None:
+        """What the code, or torch's, reads of a class of torch's must not appear on those of the user's that derive from it."""
+        if self._lenient or not issubclass(base, nn.Module):
+            return
+        read = self.known & _LOOKS if base is nn.Module else self.known | self._mentions(cls) | {"forward"}
+        for key in read.intersection(vars(base)):
+            for before in earlier:
+                if key not in before:
+                    self._missing(before, key)
 
     def _forward_of_torch(self, forward: Any, path: str) -> None:
         """The code of graphs that torch writes (GraphModule) is the user's; torch's own is known by its name."""
@@ -718,6 +811,13 @@ class _Walk:
             if key not in place:
                 self._missing(place, key)
 
+    def _of_kind(self, thing: Any, path: str) -> None:
+        """What the code may ask of a class or a function itself, such as its name."""
+        for key in _OF_KINDS:
+            if key in self.spelled and (value := getattr(thing, key, None)) is not None:
+                self._field(thing, key, value)
+                self._visit(value, f"{path}.{key}")
+
     def _answers_anything(self, cls: type, path: str) -> bool:
         """Whether a class has its own way of finding attributes: then all of its objects' attributes count. Code that cannot be read is a problem."""
         for hook in ("__getattribute__", "__getattr__"):
@@ -749,6 +849,7 @@ class _Walk:
             if home == "own":
                 for name in ("__code__", "__defaults__", "__kwdefaults__"):
                     self._field(function, name, getattr(function, name))
+                self._of_kind(function, path)
             self._code(function, path)
             for index, value in enumerate(function.__defaults__ or ()):
                 self._visit(value, f"{path} (default {index})")
@@ -787,6 +888,8 @@ class _Walk:
         self.formats = self.formats or read.formats
         self.identities = self.identities or read.identities
         self.asked |= read.asked
+        self.others |= read.asked_of_others
+        self.files.add(code.co_filename)
         hook = function.__name__ in ("__getattr__", "__getattribute__")
         self.anything = self.anything or (read.as_hook if hook else read.anything)
         if read.everything:
@@ -869,6 +972,8 @@ class _Walk:
                 if (getter := outside.flag(module, key)) is not None:
                     self.found.answers.append((getter, getter()))
                     self._say(f"{module.__name__}.{key}", _text(getter()))
+        if module is decimal:
+            self._ask(outside.DECIMAL_CONTEXT, outside.DECIMAL_CONTEXT.told)
         if module is os and not self.spelled.isdisjoint(("environ", "environb", "getenv", "getenvb")):
             self._environment()
         if module is sys and "argv" in self.spelled:

@@ -57,6 +57,7 @@ BRANCH = "if x.sum() > 1e9:\n    x = -x\n"
     ("forward", "kind", "words"),
     [
         ("return x[x > 0]", "data_dependent", "sizes that depend on the values"),
+        ("return x[x > 0]", "data_dependent", "uses index (task.py:7: return x[x > 0])"),
         (f"{BRANCH}return (x - 1e9).log()", "reference_nan", "NaN"),
         (f"{BRANCH}y = torch.empty(9, 4)\ny[:8] = x\nreturn y", "random_ops", "whatever lies there"),
         (f"{BRANCH}return x.view(torch.int32) >> 1", "data_dependent", "bits of floats"),

@@ -3,6 +3,7 @@ after a change equals the module's own, and what changes nothing keeps the progr
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import datetime
@@ -15,6 +16,7 @@ import os
 import pathlib
 import re
 import sys
+import threading
 import types
 import warnings
 import weakref
@@ -94,6 +96,8 @@ class Pair:
 
 
 class Told:
+    """Says what it is."""
+
     def __init__(self) -> None:
         self.k = 1.5
 
@@ -157,6 +161,62 @@ class Decorated:
 
     def __call__(self, *given: Any) -> Any:
         return self.function(*given) * self.gain
+
+
+class Shape(abc.ABC):  # noqa: B024
+    pass
+
+
+class Round(Shape):
+    pass
+
+
+def registers(with_class: type) -> Callable[[], None]:
+    """Registers this file's Told; the result puts it back, as far as Python can."""
+    impl = vars(Shape)["_abc_impl"], vars(Round)["_abc_impl"]
+    assert len(impl) == 2
+    with_class.register(Told)  # type: ignore[attr-defined]
+
+    def back() -> None:
+        for cls in (Shape, Round):
+            abc._reset_registry(cls)  # type: ignore[attr-defined]
+            abc._reset_caches(cls)  # type: ignore[attr-defined]
+
+    return back
+
+
+def tried(s: Any, x: Any) -> Any:
+    try:
+        return x * s.o.later
+    except AttributeError:
+        return x * s.o.k
+
+
+def matched(s: Any, x: Any) -> Any:
+    match s.o:
+        case Pair(k=k, j=j):
+            return x * k * j
+    return x
+
+
+def matched_by_place(s: Any, x: Any) -> Any:
+    match s.o:
+        case Pair(k, j):
+            return x * k * j
+    return x
+
+
+@functools.lru_cache
+def remembered() -> float:
+    return GAIN["now"]
+
+
+def forgetful() -> Any:
+    """A module whose cached function remembers what its global was once."""
+    remembered.cache_clear()
+    remembered()
+    GAIN["now"] = 4.0
+    return module(lambda s, x: x * remembered())
 
 
 def cached(bound: int | None) -> Any:
@@ -279,6 +339,32 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "strided tensor through data": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(8, 4).t()), lambda m: m.t.data.mul_(3) is None),
     "large tensor through data": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(2000, 8)), lambda m: m.t.data.mul_(3) is None),
     "large tensor through NumPy": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(2000, 8)), lambda m: m.t.numpy().fill(3.0)),
+    "end of a large tensor through data": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(2000, 8)), lambda m: m.t.data[1999].mul_(3) is None),
+    "end of a large tensor through NumPy": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(2000, 8)), lambda m: m.t.numpy()[1999].fill(3.0)),
+    "rounding of decimals": (lambda: module(lambda s, x: x * float(s.k / 3), k=decimal.Decimal(2)),
+                             lambda m: replaced(decimal.getcontext(), "prec", 1)),
+    "rounding of decimals that are made": (lambda: module(lambda s, x: x * float(decimal.Decimal(2) / 3)), lambda m: replaced(decimal.getcontext(), "prec", 1)),
+    "object of compiled code": (lambda: module(lambda s, x: x * float(s.k.divide(2, 3)), k=decimal.Context(prec=9)), lambda m: setattr(m.k, "prec", 1)),
+    "registered class": (lambda: module(lambda s, x: x * (2 if isinstance(s.o, Shape) else 3), o=Told()), lambda m: registers(Shape)),
+    "class registered with a derived one": (lambda: module(lambda s, x: x * (2 if isinstance(s.o, Shape) else 3), o=Told()), lambda m: registers(Round)),
+    "name of a class": (lambda: module(lambda s, x: x * len(type(s.o).__name__), o=Pair()), lambda m: replaced(Pair, "__name__", "P")),
+    "text about a class": (lambda: module(lambda s, x: x * len(s.o.__doc__), o=Told()), lambda m: replaced(Told, "__doc__", "P")),
+    "name of a function": (lambda: module(lambda s, x: x * len(chain.__name__)), lambda m: replaced(chain, "__name__", "P")),
+    "arguments of an exception": (lambda: module(lambda s, x: x * s.e.args[0], e=ValueError(2.0)), lambda m: setattr(m.e, "args", (5.0,))),
+    "number of an error": (lambda: module(lambda s, x: x * s.e.errno, e=OSError(2, "none")), lambda m: setattr(m.e, "errno", 5)),
+    "attribute that a parameter gets": (lambda: module(lambda s, x: x * s.w * getattr(s.w, "scale", 1.0), w=nn.Parameter(torch.ones(8))),
+                                        lambda m: setattr(m.w, "scale", 5.0)),
+    "attribute that a tensor gets": (lambda: module(lambda s, x: x * s.w * getattr(s.w, "scale", 1.0), w=torch.ones(8)), lambda m: setattr(m.w, "scale", 5.0)),
+    "attribute of a name that is made": (lambda: module(lambda s, x: x * s.w * getattr(s.w, s.n, 1.0), n="scale", w=torch.ones(8)),
+                                         lambda m: setattr(m.w, "scale", 5.0)),
+    "buffer by a name that was asked for": (lambda: module(lambda s, x: x * getattr(s, "later", 1.0)), lambda m: m.register_buffer("later", X + 2)),
+    "parameter by a name that was asked for": (lambda: module(lambda s, x: x * getattr(s, "later", 1.0)),
+                                               lambda m: m.register_parameter("later", nn.Parameter(X + 2))),
+    "attribute whose absence was caught": (lambda: module(tried, o=types.SimpleNamespace(k=2.0, note=1)),
+                                           lambda m: (delattr(m.o, "note"), setattr(m.o, "later", 7.0))[1]),
+    "part of a pattern": (lambda: module(matched, o=Pair()), lambda m: setattr(m.o, "j", 7.0)),
+    "place of a pattern": (lambda: module(matched_by_place, o=Pair()), lambda m: setattr(m.o, "j", 7.0)),
+    "emptied cache": (forgetful, lambda m: remembered.cache_clear()),
     "large tensor with other data": (lambda: module(lambda s, x: x * s.t.sum(0), t=torch.ones(2000, 8)),
                                      lambda m: setattr(m.t, "data", torch.full((2000, 8), 3.0))),
 }  # fmt: skip
@@ -316,7 +402,9 @@ SAME: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a distribution that was asked for more": ("distribution", lambda m: m.d.entropy()),
     "a cache that met others": ("result in a cache", lambda m: (m.f(9), m.f(10))),
     "a bounded cache that met others": ("result in a bounded cache", lambda m: (m.f(9), m.f(10))),
-    "a cache that was emptied": ("result in a cache", lambda m: m.f.cache_clear()),
+    "another class registered": ("registered class", lambda m: collections.abc.Sized.register(type("Other", (), {}))),
+    "an equal exception": ("arguments of an exception", lambda m: setattr(m, "e", ValueError(2.0))),
+    "an equal context": ("object of compiled code", lambda m: setattr(m, "k", decimal.Context(prec=9))),
     "an attribute that nothing reads": ("attribute of a parameter", lambda m: setattr(m.w, "note", 1)),
     "the same mode": ("mode of a part", lambda m: m.c.train()),
     "a method of tensors that nothing mentions": ("operator of tensors", lambda m: setattr(torch.Tensor, "planish_test_method", torch.Tensor.__pow__)),
@@ -339,6 +427,19 @@ def test_what_changes_nothing_around_a_module(name: str, checks: Any) -> None:
     assert made._planish.ran == 3, made._planish.why
 
 
+def test_a_cache_that_was_emptied_is_filled_by_the_modules_own_code(checks: Any) -> None:
+    made = attached(CHANGES["result in a cache"][0](), X, extension=checks)
+    made(X)
+    made.f.cache_clear()
+    own = type(made).__mro__[1].forward
+    made(X)
+    assert made._planish.ran == 1 and "no longer kept" in made._planish.why
+    own(made, X)
+    made(X)
+    made(X)
+    assert made._planish.ran == 3, made._planish.why
+
+
 class Reads:
     """What forward does, and a word of the sentence that declines it."""
 
@@ -354,6 +455,9 @@ DECLINED = {
     "a weak proxy": Reads(lambda s, x: x * s.p.k, "weak proxy", p=weakref.proxy(KEPT := Pair())),
     "a version": Reads(lambda s, x: x * (1 + x._version), "_version"),
     "a place in memory": Reads(lambda s, x: x * (1 + x.storage_offset()), "storage_offset"),
+    "a thread": Reads(lambda s, x: x * len(threading.current_thread().name), "which thread calls"),
+    "a process": Reads(lambda s, x: x * (os.getpid() % 7 + 1), "who else runs"),
+    "a tensor too large to be compared": Reads(lambda s, x: x * s.t[:8], "register it as a buffer", t=torch.ones(1 << 19)),
     "gradients of a result": Reads(lambda s, x: (x * 2).requires_grad_(True), "requires_grad_"),
 }  # fmt: skip
 
@@ -430,10 +534,20 @@ def test_code_that_asks_where_it_is_called(name: str, checks: Any) -> None:
     assert made._planish.ran == 1
 
 
+def asks_scale(s: Any, x: Any) -> Any:
+    try:
+        return x * x.scale
+    except AttributeError:
+        return x * 3
+
+
 INPUTS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]] = {
     "one that requires gradients": (lambda s, x: x * (2 if x.requires_grad else 3), lambda: (X.clone().requires_grad_(),)),
     "one with a gradient": (lambda s, x: x * (2 if x.grad is None else 3), lambda: (with_gradient(),)),
     "a parameter": (lambda s, x: x * (2 if isinstance(x, nn.Parameter) else 3), lambda: (nn.Parameter(X.clone(), requires_grad=False),)),
+    "one with an attribute": (lambda s, x: x * getattr(x, "scale", 3), lambda: (marked(X.clone()),)),
+    "one with an attribute whose absence is caught": (asks_scale, lambda: (marked(X.clone()),)),
+    "one with an attribute of a name that is made": (lambda s, x: x * getattr(x, "".join(("sc", "ale")), 3), lambda: (marked(X.clone()),)),
     "one twice": (lambda s, x, y: x * 5 if x is y else x + y, lambda: (SAME_ONE, SAME_ONE)),
     "a sparse one": (lambda s, x: torch.sparse.sum(x) if x.is_sparse else x.sum(), lambda: (X.to_sparse(),)),
     "one without memory": (lambda s, x: x * 2, lambda: (torch._efficientzerotensor((8,)),)),
@@ -459,6 +573,14 @@ def test_inputs_that_only_look_like_the_captured_ones(name: str, checks: Any) ->
     assert made._planish.ran == 0
     made(*(X.clone() for _ in inputs))
     assert made._planish.ran == 1
+
+
+def test_an_attribute_that_nobody_asks_for_is_nothing(checks: Any) -> None:
+    made, given = attached(module(lambda s, x: x * getattr(x, "scale", 3)), X, extension=checks), X.clone()
+    given.note = 1  # type: ignore[attr-defined]
+    made(given)
+    made(given)
+    assert made._planish.ran == 2, made._planish.why
 
 
 def test_complex_numbers_with_a_pending_conjugate(checks: Any) -> None:
