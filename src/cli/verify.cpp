@@ -268,7 +268,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     findings = std::move(*checked);
   }
   if (findings.untraced && !options.other_compiler) {
-    return refused(options, *task,
+    return refused(options, task,
                    {"altered",
                     fmt::format("{}: nobody can say here what is in it", fmt::join(findings.notes, "; ")),
                     {},

@@ -32,8 +32,8 @@ class Units {
  public:
   Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options);
 
-  /// Leaves nodes that these groups compute to them: each is a unit that joins no other. Of a node in several groups the
-  /// first one's unit is said to make it.
+  /// Leaves nodes that these groups compute to them: each is a unit that joins no other. Of a node in several groups
+  /// the first one's unit is said to make it.
   void set_aside(std::span<const std::set<int>> groups);
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
