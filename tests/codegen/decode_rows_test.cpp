@@ -322,6 +322,34 @@ TEST_CASE("what such rows cannot be is said") {
   CHECK(why_none({.keys = {DType::f8_e4m3_fnuz}}) == "keys or values of another type than queries");
 }
 
+TEST_CASE("a product that wraps, and a cast that may overflow, are no scale and no rounding") {
+  const auto why = [](DType stored, DType between, DType product) {
+    PagedGraph m;
+    GraphBuilder& g = m.g;
+    const Shape shape{2, 2, 64, 64};
+    m.q = g.input({2, 4, 1, 64}, DType::bf16);
+    m.k = g.input(shape, stored);
+    m.v = g.input(shape, DType::bf16);
+    int k = m.k;
+    if (between != stored) k = g.node("_to_copy.default", {V("self", k)}, shape, between);
+    k = g.node("mul.Tensor", {V("self", k), I("other", 2)}, shape, product);
+    if (product != DType::bf16) k = g.node("_to_copy.default", {V("self", k)}, shape, DType::bf16);
+    m.out = g.node("scaled_dot_product_attention.default",
+                   {V("query", m.q), V("key", k), V("value", m.v), B("enable_gqa", true)}, {2, 4, 1, 64}, DType::bf16);
+    const Kernel kernel = whole(m);
+    const auto parts = attention_of(kernel);
+    REQUIRE(parts.has_value());
+    const auto decode = decode_of(kernel, *parts);
+    return decode ? std::string() : decode.error().message;
+  };
+  CHECK(why(DType::i8, DType::bf16, DType::bf16).empty());
+  CHECK(why(DType::i8, DType::i8, DType::i8) == "keys or values that are computed");
+  CHECK(why(DType::u8, DType::u8, DType::u8) == "keys or values that are computed");
+  CHECK(why(DType::bf16, DType::bf16, DType::bf16).empty());
+  CHECK(why(DType::bf16, DType::f16, DType::f16) == "keys or values that are computed");
+  CHECK(why(DType::i8, DType::f16, DType::f16).empty());
+}
+
 TEST_CASE("a cache's pages and scales are part of the attention that alone reads them") {
   PartitionOptions options;
   options.limits.contractions = true;

@@ -409,6 +409,59 @@ TEST_CASE("queries that are made for attention alone are made by it; what others
   }
 }
 
+TEST_CASE("attention that is written down is one kernel, unless its scores are wanted, too") {
+  for (const bool shown : {false, true}) {
+    CAPTURE(shown);
+    GraphBuilder g;
+    const Shape all{2, 8, 1, 512};
+    const int q = g.input({2, 8, 1, 64}, DType::bf16), k = g.input({2, 8, 512, 64}, DType::bf16),
+              v = g.input({2, 8, 512, 64}, DType::bf16);
+    const int turned = g.node("permute.default", {V("self", k), L("dims", {0, 1, 3, 2})}, {2, 8, 64, 512}, DType::bf16,
+                              {8 * 512 * 64, 512 * 64, 1, 64});
+    const int product = g.node("matmul.default", {V("self", q), V("other", turned)}, all, DType::bf16);
+    const int scores = g.node("mul.Tensor", {V("self", product), F("other", 0.125)}, all, DType::bf16);
+    const int weights =
+        g.node("_softmax.default", {V("self", scores), I("dim", -1), B("half_to_float", false)}, all, DType::bf16);
+    g.output(g.node("matmul.default", {V("self", weights), V("other", v)}, {2, 8, 1, 64}, DType::bf16));
+    if (shown) g.output(product);
+    PartitionOptions options;
+    options.limits.contractions = true;
+    const auto cut = partition(g.graph, options);
+    REQUIRE(cut.has_value());
+    const auto count =
+        std::ranges::count_if(cut->regions, [](const Region& r) { return r.kernel.anchor == Anchor::attention; });
+    CHECK(count == (shown ? 0 : 1));
+    // Whatever makes it, every result is there.
+    for (const ir::GraphOutput& output : g.graph.outputs) {
+      const bool of_region = std::ranges::any_of(
+          cut->regions, [&](const Region& r) { return std::ranges::find(r.outputs, output.value) != r.outputs.end(); });
+      const bool of_step = std::ranges::any_of(cut->order, [&](const Item& item) {
+        return !item.is_region && g.graph.nodes[static_cast<std::size_t>(item.index)].outs[0] == output.value;
+      });
+      CHECK((of_region || of_step));
+    }
+  }
+}
+
+TEST_CASE("what a product of few rows is made with is not computed by attention again") {
+  GraphBuilder g;
+  const int x = g.input({4, 512}, DType::bf16), w = g.input({64, 512}, DType::bf16), b = g.input({64}, DType::bf16);
+  const int k = g.input({1, 1, 4096, 64}, DType::bf16), v = g.input({1, 1, 4096, 64}, DType::bf16);
+  const int q = g.node("linear.default", {V("input", x), V("weight", w), N("bias")}, {4, 64}, DType::bf16);
+  const int sum = g.node("add.Tensor", {V("self", q), V("other", b), I("alpha", 1)}, {4, 64}, DType::bf16);
+  const int seen = g.node("view.default", {V("self", sum), L("size", {1, 1, 4, 64})}, {1, 1, 4, 64}, DType::bf16);
+  g.output(g.node("scaled_dot_product_attention.default", {V("query", seen), V("key", k), V("value", v)}, {1, 1, 4, 64},
+                  DType::bf16));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto cut = partition(g.graph, options);
+  REQUIRE(cut.has_value());
+  std::set<int> computed;
+  for (const Region& region : cut->regions)
+    for (const int n : region.nodes)
+      if (g.graph.nodes[static_cast<std::size_t>(n)].op != "aten.view.default") CHECK(computed.insert(n).second);
+}
+
 TEST_CASE("the schedule of such attention fills the device once, and takes what a genome says") {
   const Kernel kernel = lowered(graph_of({.kv_heads = 8, .group = 4, .keys = 2048, .features = 128, .columns = 128}));
   const Device device = h200();

@@ -24,15 +24,15 @@ def weigh_beside_sinks(graph: fx.Graph) -> None:
         parts = _parts(kept, chain)
         if parts is None:
             continue
-        kept.replace_all_uses_with(spliced(graph, kept, _weights_as(kept.meta["val"].dtype), parts))
+        kept.replace_all_uses_with(spliced(graph, kept, _weights_as(kept.meta["val"].dtype, chain[1].meta["val"].dtype), parts))
         for node in chain:
             if not node.users:
                 graph.erase_node(node)
 
 
-def _weights_as(dtype: torch.dtype) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def _weights_as(dtype: torch.dtype, within: torch.dtype) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     def weights(scores: torch.Tensor, sink: torch.Tensor) -> torch.Tensor:
-        wide = torch.promote_types(scores.dtype, torch.float32)
+        wide = torch.float64 if torch.float64 in (scores.dtype, sink.dtype, within) else torch.float32
         scores, sink = scores.to(wide), sink.to(wide)
         top = torch.maximum(scores.amax(-1, keepdim=True), sink)
         own = torch.exp(scores - top)
@@ -58,7 +58,9 @@ def _parts(kept: Any, chain: list[fx.Node]) -> tuple[fx.Node, fx.Node] | None:
     chain.append(both)
     scores, sink = both.args[0]
     of_scores, of_sink, result = (n.meta["val"] for n in (scores, sink, kept))
-    if of_scores.shape != result.shape or of_sink.shape[-1] != 1 or not all(t.is_floating_point() for t in (of_scores, of_sink, result)):
+    if of_scores.shape != result.shape or of_scores.numel() == 0 or of_sink.shape[-1] != 1:
+        return None
+    if not all(t.is_floating_point() and t.dtype.itemsize >= 2 for t in (of_scores, of_sink, result)):
         return None
     return scores, sink
 
@@ -77,8 +79,9 @@ def _uncast(node: Any, chain: list[fx.Node]) -> Any:
     """Before a cast between floats that loses nothing."""
     if not _is(node, _aten._to_copy.default):
         return node
-    before, after = (n.meta["val"] for n in (node.args[0], node))
-    if not before.is_floating_point() or torch.promote_types(before.dtype, after.dtype) != after.dtype or before.dtype.itemsize < 2:
+    before, after = (n.meta["val"].dtype for n in (node.args[0], node))
+    # torch promotes no floats of 8 bits.
+    if not before.is_floating_point or min(before.itemsize, after.itemsize) < 2 or torch.promote_types(before, after) != after:
         return node
     chain.append(node)
     return node.args[0]

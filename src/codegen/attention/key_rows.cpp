@@ -1,7 +1,7 @@
 #include "codegen/attention/key_rows.h"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 
 #include "codegen/variables.h"
 
@@ -61,15 +61,16 @@ class KeyRowsFinder {
     return std::ranges::any_of(ids, [&](int id) { return moved(id, variable); });
   }
 
-  /// What a factor is but for its scales. A rounding between them is left out: sums in fp32 hold more.
+  /// What a factor is but for its scales. A rounding between them is left out: sums in fp32 hold more. A cast that may
+  /// overflow is none, nor is a product of integers, which wraps.
   int peel(int id) {
     for (;;) {
       const Node& one = node(id);
-      if (one.op == Op::cast && (one.dtype == DType::f32 || one.dtype == DType::f16 || one.dtype == DType::bf16)) {
+      if (one.op == Op::cast && holds(one.dtype, node(one.args[0]).dtype)) {
         id = one.args[0];
         continue;
       }
-      if (one.op != Op::mul && one.op != Op::div) return id;
+      if ((one.op != Op::mul && one.op != Op::div) || !is_floating(one.dtype)) return id;
       const int side = moved(one.args[1], line_) ? 0 : 1;
       const int scale = one.args[static_cast<std::size_t>(side)];
       if (moved(scale, line_) || (one.op == Op::div && side == 0)) return id;
@@ -77,6 +78,12 @@ class KeyRowsFinder {
           {scale, one.op == Op::div, std::ranges::any_of(keys_, [&](int v) { return moved(scale, v); })});
       id = one.args[static_cast<std::size_t>(1 - side)];
     }
+  }
+
+  /// Whether numbers of the one are within the other's range.
+  static bool holds(DType to, DType from) {
+    if (to == DType::f16) return is_code(from) || from == DType::f16;
+    return (to == DType::f32 || to == DType::bf16) && (is_code(from) || is_half(from) || from == DType::f32);
   }
 
   Status one_after_the_other() {
@@ -99,7 +106,9 @@ class KeyRowsFinder {
     const int last = keys_.back();
     const std::int64_t stride = out_.begin.coefficient_of(last);
     const bool runs = !moves(load.args, last) && !without(out_.begin, last, stride, k_.space).depends_on(last);
-    out_.together = runs ? k_.space.extent(last) : 1;
+    // All of a unit's keys may follow from one: then whole tiles do.
+    const std::int64_t extent = k_.space.extent(last);
+    out_.together = !runs ? 1 : keys_.size() == 1 ? (extent + 15) / 16 * 16 : extent;
     out_.stride = runs ? stride : 0;
     return {};
   }
@@ -107,7 +116,8 @@ class KeyRowsFinder {
   bool goes_along(const RowScale& scale, const Node& load) const {
     int id = scale.node;
     while (node(id).op == Op::cast) id = node(id).args[0];
-    return node(id).op == Op::load && node(id).args == load.args;
+    return node(id).op == Op::load && node(id).args == load.args &&
+           std::ranges::equal(node(id).limits, load.limits, std::less_equal{});
   }
 
   const Kernel& k_;

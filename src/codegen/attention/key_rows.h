@@ -25,7 +25,7 @@ struct KeyRows {
   DType stored = DType::f32;  ///< 16 bits, or 8
   ir::IndexExpr begin;        ///< element, over the variables of the batch, and of the keys where a look-up adds to it
   std::int64_t stride = 0;    ///< elements from a key to the next, where they lie together
-  std::int64_t together = 0;  ///< so many keys follow from each look-up; 0: there is none
+  std::int64_t together = 0;  ///< so many keys follow from each look-up, at least; 0: there is none
   std::vector<RowScale> scales;
 
   int element_bytes() const { return stored == DType::f16 || stored == DType::bf16 ? 2 : 1; }

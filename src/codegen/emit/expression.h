@@ -40,7 +40,7 @@ class Speller {
 
   /// " + v3 * 128LL" for each of `args` that moves a place: what Node::args and Output::args do.
   std::string moved(std::span<const int> args, std::span<const std::int64_t> strides) const;
-  /// Whether all of them are in range.
+  /// Whether each of `args` is at least 0 and below its limit.
   std::string in_range(std::span<const int> args, std::span<const std::int64_t> limits) const;
 };
 

@@ -42,8 +42,8 @@ int behind_views(const ir::Graph& graph, const Usage& usage, int value) {
 
 class DecodeGroups {
  public:
-  DecodeGroups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits)
-      : graph_(graph), usage_(usage), limits_(limits) {}
+  DecodeGroups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits, const std::set<int>& taken)
+      : graph_(graph), usage_(usage), limits_(limits), taken_(taken) {}
 
   std::vector<KernelGroup> find() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
@@ -77,6 +77,14 @@ class DecodeGroups {
     return second ? std::max(operand_of(n, "other"), operand_of(n, "mat2")) : operand_of(n, "self");
   }
 
+  /// Whether another kernel is made of one of these: a product of few rows, or attention that was found before.
+  bool is_taken(const std::set<int>& nodes) const {
+    return std::ranges::any_of(nodes, [&](int n) {
+      return taken_.contains(n) ||
+             std::ranges::any_of(found_, [&](const Found& found) { return found.group.nodes.contains(n); });
+    });
+  }
+
   /// Attention of these nodes, with what makes its operands.
   void begin(int n, std::set<int> nodes, std::initializer_list<int> operands) {
     auto kernel = decoding(graph_, usage_, nodes, *graph_.nodes[static_cast<std::size_t>(n)].outs[0], limits_);
@@ -89,6 +97,7 @@ class DecodeGroups {
     for (const int value : operands) {
       if (value < 0) continue;
       each.push_back(makers(value, readers));
+      if (is_taken(each.back())) each.back().clear();
       all.insert(each.back().begin(), each.back().end());
     }
     if (take(found_.back(), all)) return;
@@ -111,10 +120,12 @@ class DecodeGroups {
     }
     if (products.size() != 1) return;
     const int scores = *products.begin();
-    const auto& users = usage_.users[static_cast<std::size_t>(*graph_.nodes[static_cast<std::size_t>(scores)].outs[0])];
-    if (!std::ranges::all_of(users, [&](int user) { return nodes.contains(user); })) return;
+    const auto product = static_cast<std::size_t>(*graph_.nodes[static_cast<std::size_t>(scores)].outs[0]);
+    if (!usage_.shown[product].empty() ||
+        !std::ranges::all_of(usage_.users[product], [&](int user) { return nodes.contains(user); }))
+      return;
     nodes.insert({scores, n});
-    if (static_cast<int>(nodes.size()) > limits_.max_nodes) return;
+    if (static_cast<int>(nodes.size()) > limits_.max_nodes || is_taken(nodes)) return;
     begin(n, std::move(nodes), {factor(scores, false), factor(scores, true), factor(n, true)});
   }
 
@@ -160,6 +171,7 @@ class DecodeGroups {
       std::set<int> attentions;
       for (const std::size_t i : members) attentions.insert(found_[i].attention);
       const std::set<int> more = makers(mask, attentions);
+      if (is_taken(more)) continue;
       std::vector<KernelGroup> all;
       for (const std::size_t i : members)
         if (auto larger = with(found_[i], more)) all.push_back(std::move(*larger));
@@ -171,13 +183,15 @@ class DecodeGroups {
   const ir::Graph& graph_;
   const Usage& usage_;
   const LowerLimits& limits_;
+  const std::set<int>& taken_;
   std::vector<Found> found_;
 };
 
 }  // namespace
 
-std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits) {
-  return DecodeGroups(graph, usage, limits).find();
+std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits,
+                                       const std::set<int>& taken) {
+  return DecodeGroups(graph, usage, limits, taken).find();
 }
 
 }  // namespace planish::codegen

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "codegen/partition/makers.h"
@@ -18,6 +19,8 @@ namespace planish::codegen {
 ///
 /// One for each such attention of whose operands one is computed for it alone, or whose mask is for such attentions
 /// alone; no node but a mask's is in two. Deterministic.
-std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits);
+/// `taken`: nodes of other kernels, which no such attention computes.
+std::vector<KernelGroup> decode_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits,
+                                       const std::set<int>& taken);
 
 }  // namespace planish::codegen

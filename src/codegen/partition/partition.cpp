@@ -93,7 +93,9 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
         }
       };
       take(skinny_groups(graph, usage, options.limits));
-      take(decode_groups(graph, usage, options.limits));
+      std::set<int> taken;
+      for (const std::set<int>& group : aside) taken.insert(group.begin(), group.end());
+      take(decode_groups(graph, usage, options.limits, taken));
       units.set_aside(aside);
     }
     units.fuse();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_scores_are_weighed_where_they_lie(tmp_path: Path, dtype: torch.dtype, s
     assert ("aten.maximum.default" in found) != narrowed
     assert narrowed or "aten._softmax.default" not in found
     result = run(captured.graph, tmp_path, model, given)
-    close = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float64: 1e-7}[dtype]
+    close = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float64: 1e-7 if wide else 1e-14}[dtype]
     torch.testing.assert_close(result, model(*given), rtol=close, atol=close)
     assert (result[0, :, 0] == 0).all()
 
@@ -87,6 +88,26 @@ def test_what_reads_more_of_it_stays(tmp_path: Path, model: nn.Module) -> None:
     found = ops(capture(model, call(3, 9, 16, torch.float32), {}, tmp_path).graph)
     assert "aten.cat.default" in found
     assert "aten._softmax.default" in found
+
+
+class Plain(nn.Module):
+    """A softmax of what `joined` gives, with the last column left out."""
+
+    def __init__(self, joined: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.joined = joined
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.joined(x), dim=-1)[..., :-1]
+
+
+@torch.no_grad()
+def test_softmaxes_of_other_types_and_of_nothing_are_captured(tmp_path: Path) -> None:
+    x = torch.randn(3, 5)
+    model = Plain(lambda x: torch.cat([x, x[:, :1]], -1).double())  # 64 bits from here on
+    torch.testing.assert_close(run(capture(model, (x,), {}, tmp_path).graph, tmp_path, model, (x,)), model(x), rtol=0, atol=1e-15)
+    assert "aten._softmax.default" in ops(capture(Plain(lambda x: x.float()), (x.to(torch.float8_e4m3fn),), {}, tmp_path).graph)
+    assert "aten._softmax.default" in ops(capture(Plain(lambda x: torch.cat([x[:, :0], x[:, :1]], -1)), (x,), {}, tmp_path).graph)
 
 
 @pytest.mark.parametrize("queries", [1, 64])

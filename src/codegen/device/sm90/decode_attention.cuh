@@ -298,21 +298,14 @@ PL_DEVICE void decode_ask(u32 to, const char* from, const Args& args, int unit, 
     const bool nowhere = R::together > 0 && row == nullptr;
     cp_async_16(to + k * R::pitch + piece, nowhere ? (const char*)decode_nowhere : row + piece, there ? 16 : 0);
   };
-  if constexpr (lanes > 32) {
+  constexpr int beside = 32 / lanes;  ///< keys
+  static_assert(lanes <= 32, "a key has at most 512 bytes");
+  const int own = lane / lanes, piece = lane % lanes * 16;
+  if (own >= beside) return;
 #pragma unroll
-    for (int k = 0; k < 16; ++k) {
-#pragma unroll
-      for (int c = 0; c < lanes; c += 32) ask(k, (c + lane) * 16);
-    }
-  } else {
-    constexpr int beside = 32 / lanes;  ///< keys
-    const int own = lane / lanes, piece = lane % lanes * 16;
-    if (own >= beside) return;
-#pragma unroll
-    for (int k = 0; k < 16; k += beside) {
-      if (16 % beside != 0 && k + own >= 16) continue;
-      ask(k + own, piece);
-    }
+  for (int k = 0; k < 16; k += beside) {
+    if (16 % beside != 0 && k + own >= 16) continue;
+    ask(k + own, piece);
   }
 }
 
