@@ -213,7 +213,7 @@ def _harmless(tree: ast.AST, on_cpu: bool) -> set[ast.AST]:
 
 def _chain(node: ast.AST) -> list[ast.AST]:
     """The calls of x.detach().clone(), the last one first."""
-    found = []
+    found: list[ast.AST] = []
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         found.append(node)
         node = node.func.value
