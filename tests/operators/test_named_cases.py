@@ -7,6 +7,7 @@ import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -76,6 +77,29 @@ def timed_by_name(x: torch.Tensor) -> torch.Tensor:
 
 def dated(x: torch.Tensor) -> torch.Tensor:
     return x * datetime.datetime.now().year
+
+
+def dated_today(x: torch.Tensor) -> torch.Tensor:
+    return x * datetime.date.today().toordinal()
+
+
+def dated_by_name(x: torch.Tensor) -> torch.Tensor:
+    return x * date.today().toordinal()
+
+
+def timed_by_default(x: torch.Tensor, clock: Callable[[], float] = time.time) -> torch.Tensor:
+    return x * (clock() % 1000)
+
+
+class Timed(nn.Module):
+    clock = time.monotonic
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.clock() % 1000)
+
+
+def timed_in_a_closure(clock: Callable[[], Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: x * (clock() % 1000)
 
 
 def measures(x: torch.Tensor) -> torch.Tensor:
@@ -158,6 +182,11 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (timed, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
     (timed_by_name, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
     (dated, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
+    (dated_today, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
+    (dated_by_name, (X,), Refused("not_exportable", "depend on the time", "", "as an argument")),
+    (timed_by_default, (X,), Refused("not_exportable", "test_named_cases.py:", "asks a clock that its code keeps", "by its module")),
+    (Timed(), (X,), Refused("not_exportable", "test_named_cases.py:", "asks a clock that its code keeps", "by its module")),
+    (timed_in_a_closure(time.time_ns), (X,), Refused("not_exportable", "test_named_cases.py:", "asks a clock that its code keeps", "by its module")),
     (seeds, (X,), Refused("random_ops", "seeds torch's generator ", "torch.manual_seed(3)", "before the module is called")),
 ]
 

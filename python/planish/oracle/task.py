@@ -85,7 +85,7 @@ class Task:
         if outside_draws.state() != before:
             self._refuse_outside_draws(first, buffers)
         if time.found:
-            self._refuse_clocks(first, buffers)
+            self._refuse_clocks(time, first, buffers)
         self.captured = self._capture(args, kwargs, first, buffers)
         self._restore(buffers)
         self.graph: dict[str, Any] = self.captured.graph
@@ -172,7 +172,7 @@ class Task:
             message = "its results depend on random numbers that it draws with Python's random or numpy.random"
             raise task_error("random_ops", self.path, message, _RANDOM_HINT)
 
-    def _refuse_clocks(self, first: list[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
+    def _refuse_clocks(self, time: clocks.Asked, first: list[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
         """The model's call asked for the time: another must not change its results."""
         seeded, left = self.seeded, self.left
 
@@ -182,8 +182,13 @@ class Task:
         def equal(others: list[torch.Tensor], same: Callable[[torch.Tensor, torch.Tensor], bool]) -> bool:
             return len(first) == len(others) and all(same(a, b) for a, b in zip(first, others, strict=True))
 
-        with clocks.turned(self.model, clocks.LATER):
-            later = run()
+        call = self.loaded.make_inputs(OPEN_SEED, self.device)  # which may ask clocks of their own
+        with clocks.turned(time, clocks.LATER), clocks.watched() as held:
+            later = self._first_run(call, buffers)
+        if held.line:
+            message = f"{held.line} asks a clock that its code keeps (as a default argument, in an object, a class or a closure)"
+            why = "whether results depend on it cannot be told"
+            raise task_error("not_exportable", self.path, f"{message}, and {why}", "call it by its module (`time.time()`), or give forward the time")
         # What differs in its last bits from run to run anyway is held to less.
         differs = not equal(later, torch.equal) and (equal(run(), torch.equal) or not equal(later, agreement.agree))
         self.seeded, self.left = seeded, left

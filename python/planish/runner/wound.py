@@ -73,9 +73,8 @@ class Wound:
         for name in _CLOCKS:
             for full, scale in ((name, 1.0), (f"{name}_ns", 1e9)):
                 original = getattr(time, full)
-                later = _later(original, int(seconds * scale) if scale > 1 else seconds)
-                turned[id(original)] = later
-                setattr(time, full, later)
+                turned[id(original)] = later(original, int(seconds * scale) if scale > 1 else seconds)
+                setattr(time, full, turned[id(original)])
         turned[id(datetime.datetime)] = later_date(datetime.datetime, seconds)
         for _, value, put in list(self._slots()):  # imported by name
             if put is not None and id(value) in turned:
@@ -193,17 +192,22 @@ def _move(value: Any, put: _Put, by: float) -> None:
         put(type(value)(value + by))
 
 
-def _later(original: Any, by: float) -> Callable[[], Any]:
-    assert isinstance(original, BuiltinFunctionType | FunctionType)
-    return lambda: original() + by
+def later(original: Any, by: float) -> Callable[[], Any]:
+    """A clock of `time` that answers so much later, in its own unit."""
+    assert isinstance(original, BuiltinFunctionType | FunctionType | staticmethod)
+    return staticmethod(lambda: original() + by)  # as an attribute of a class it is no method, which `time.time` is not either
 
 
 def later_date(original: Any, seconds: float) -> Any:
+    """datetime.date or datetime.datetime, whose present is so many seconds later."""
     by = datetime.timedelta(seconds=seconds)
 
     class Meta(type(original)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, original)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, original)
 
     class Later(original, metaclass=Meta):  # type: ignore[misc]
         @classmethod
@@ -218,5 +222,5 @@ def later_date(original: Any, seconds: float) -> Any:
         def today(cls) -> Any:
             return original.today() + by
 
-    Later.__name__ = Later.__qualname__ = "datetime"
+    Later.__name__ = Later.__qualname__ = original.__name__
     return Later

@@ -140,7 +140,6 @@ class Reached:
         found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
         return Difference(self, found, []) if found else None
 
-
     def _links(self, path: str) -> list[Place]:
         """The places through which the module holds a plain value, that of the value first; nothing where one of them is in no dictionary."""
         found: list[Place] = []

@@ -48,8 +48,15 @@ _NEVER_CHANGE: tuple[type, ...] = (
     *(operator.attrgetter, operator.itemgetter, operator.methodcaller, functools.partial, pathlib.PurePath, fractions.Fraction, uuid.UUID),
 )
 _OF_FILES = frozenset("open read_text read_bytes exists is_file is_dir stat iterdir glob rglob".split())  # methods of paths
-#: Methods whose result lies in the same memory.
-_VIEWS = frozenset("view numpy detach reshape t unbind split chunk squeeze unsqueeze flatten transpose permute narrow select expand".split())
+#: Methods of tensors whose result may lie in the same memory.
+_VIEWS = frozenset(
+    """view view_as numpy detach reshape reshape_as t unbind split tensor_split hsplit vsplit dsplit split_with_sizes unsafe_split unsafe_chunk chunk
+    squeeze unsqueeze flatten unflatten ravel transpose permute movedim moveaxis swapaxes swapdims adjoint narrow select expand expand_as as_strided
+    broadcast_to sum_to_size diagonal unfold view_as_real view_as_complex to cuda xpu to_dense type type_as float double half bfloat16 long int short
+    char byte bool cfloat cdouble contiguous conj conj_physical resolve_conj resolve_neg positive pin_memory as_subclass rename refine_names align_to
+    unsafe_split_with_sizes dequantize""".split()
+)
+_SAME_ON_CPU = frozenset(("cpu",))  # which copies from another device
 _LINK = "_lru_list_elem"  # of caches with a limit
 
 
@@ -148,29 +155,90 @@ def variable_key(name: str) -> Any:
     return vars(os.environ)["encodekey"](name)
 
 
-#: Methods by which a tensor's memory is written with no trace left in its version.
-_SHARES_MEMORY = frozenset("numpy data_ptr untyped_storage __array__ from_numpy from_dlpack".split())
+#: Names by which a tensor's memory is written, on whatever device, with no trace left in its version.
+_SHARE_MEMORY = frozenset("data_ptr untyped_storage from_dlpack to_dlpack __dlpack__".split())
+#: The same of tensors on the CPU alone: of others NumPy makes nothing, or copies.
+_SHARE_ON_CPU = frozenset("numpy __array__ from_numpy asarray".split())
+#: What has memory of its own wherever it is called, of tensors and of arrays.
+_COPIES = frozenset("clone copy tolist item sum mean argmax argmin stack cat".split())
+_OF_TENSORS = frozenset(dir(torch.Tensor))
+_NAMESPACES = frozenset(("parse_args", "parse_known_args"))  # what they return holds no tensors' `.data`
 
 
 @functools.cache
-def writes_unseen(file: str) -> str:
-    """Where a file may write a tensor's memory past its version, through `.data` or NumPy, as `train.py:12`; empty where it does not, and where
-    there is no such file. What only reads (`x.data.cpu()`) counts as well, unless it is one call that does not write in place."""
+def writes_unseen(file: str, on_cpu: bool) -> str:
+    """Where a file may write the memory of a tensor on the CPU, or on another device, past its version, through `.data`, DLPack or NumPy, as
+    `train.py:12`; empty where it does not, and where there is no such file. What is read by one call alone (`x.data.norm()`), copied
+    (`x.clone().numpy()`), compared, or computed with does not count, nor does what another name's `.data` hands on (`args.data`, of a name with
+    attributes that no tensor has)."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    harmless: set[ast.AST] = set()
+    words = _SHARE_MEMORY | _SHARE_ON_CPU if on_cpu else _SHARE_MEMORY
+    harmless, others = _harmless(tree, on_cpu), _no_tensors(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.func.attr.endswith("_") and node.func.attr not in _VIEWS:
-            harmless.add(node.func.value)  # x.data.clone()
-    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and any(alias.name in words for alias in node.names):
+            return f"{os.path.basename(file)}:{node.lineno}"
         if not isinstance(node, ast.Attribute) or node in harmless:
             continue
         of_package = isinstance(node.value, ast.Name | ast.Attribute) and ast.unparse(node.value).endswith("utils")  # torch.utils.data
-        if node.attr in _SHARES_MEMORY or (node.attr == "data" and not of_package):
+        handed_on = isinstance(node.value, ast.Name) and node.value.id in others
+        if node.attr in words or (node.attr == "data" and not of_package and not handed_on):
             return f"{os.path.basename(file)}:{node.lineno}"
     return ""
+
+
+def _harmless(tree: ast.AST, on_cpu: bool) -> set[ast.AST]:
+    """Attributes that are only read, or have memory of their own."""
+    found: set[ast.AST] = set()
+    same = _VIEWS | _SAME_ON_CPU if on_cpu else _VIEWS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method, of = node.func.attr, node.func.value
+            if not method.endswith("_") and method not in same:
+                found.add(of)  # x.data.norm()
+            if method in _COPIES and isinstance(of, ast.Call):
+                found.add(of.func)  # x.numpy().mean()
+            if method == "numpy" and any(_is_copy(inner) for inner in _chain(of)):
+                found.add(node.func)
+        elif isinstance(node, ast.BinOp | ast.Compare):
+            found |= {node.left, *(node.comparators if isinstance(node, ast.Compare) else (node.right,))}
+        elif isinstance(node, ast.FormattedValue):
+            found.add(node.value)
+        elif isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            found.add(node.test)
+    return found
+
+
+def _chain(node: ast.AST) -> list[ast.AST]:
+    """The calls of x.detach().clone(), the last one first."""
+    found: list[ast.AST] = []
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        found.append(node)
+        node = node.func.value
+    return found
+
+
+def _is_copy(call: Any) -> bool:
+    return call.func.attr in _COPIES and not any(word.arg in ("out", None) for word in call.keywords)
+
+
+def _no_tensors(tree: ast.AST) -> set[str]:
+    """Names whose `.data` is no tensor's: arguments that were parsed, and what has attributes that tensors have not, and whose `.data` is neither
+    set, nor indexed, nor changed in place."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr not in _OF_TENSORS:
+            found.add(node.value.id)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and getattr(node.value.func, "attr", "") in _NAMESPACES:
+            found |= {target.id for target in ast.walk(node) if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        of: Any = node.value if isinstance(node, ast.Subscript) else node.value if isinstance(node, ast.Attribute) and node.attr.endswith("_") else node
+        written = of is not node or (isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
+        if written and isinstance(of, ast.Attribute) and of.attr == "data" and isinstance(of.value, ast.Name):
+            found.discard(of.value.id)
+    return found
 
 
 def span(tensor: torch.Tensor) -> int:

@@ -71,12 +71,12 @@ _CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_FIELDS = frozenset(vars(nn.Module()))
-#: Names by which code may see how many parameters there are, and not only those that it spells out.
 #: What code may ask of a class or a function itself.
 _OF_KINDS = ("__name__", "__qualname__", "__module__", "__doc__")
 _WHOLE = 1 << 20  # bytes of a tensor on the CPU that are compared where the user's code may write past its version
+#: Names by which code may see how many parameters there are, and not only those that it spells out.
 _COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
-_LOOKS = _COUNTS | {"children", "named_children", "named_modules", "get_parameter", "get_buffer", "get_submodule"}
+_LOOKS = _COUNTS | {"children", "named_children", "get_parameter", "get_buffer", "get_submodule"}
 #: What code may ask of a tensor beside its contents.
 _OF_TENSORS = ("requires_grad", "grad", "grad_fn", "is_leaf")
 #: What differs between tensors that a program takes for the same. Capture itself refuses code that asks for `data_ptr`.
@@ -248,18 +248,19 @@ class _Walk:
 
     def _memory(self) -> None:
         """What lies in tensors that are no parameters or buffers: `.data` and NumPy leave no version behind, so that their first bytes are compared.
-        Where the user's code has such words all bytes are, and what is too large for that, or on another device, is a problem."""
-        whole = [(path, tensor, tensor.device.type == "cpu", outside.span(tensor)) for path, tensor in self.partly]
-        words = ""
-        if any(not here or size > COMPARED for _, _, here, size in whole):
-            main = getattr(sys.modules.get("__main__"), "__file__", None)
-            files = {*self.files, main} if main and names.whose(main) == "own" else self.files
-            words = next((found for file in sorted(files) if (found := outside.writes_unseen(file))), "")
-        for path, tensor, here, size in whole:
+        Where the user's code has words by which tensors of their kind of device are written so, all bytes are, and what is too large for that, or on
+        another device, is a problem."""
+        sizes = [(path, tensor, tensor.device.type == "cpu", outside.span(tensor)) for path, tensor in self.partly]
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        files = sorted({*self.files, main} if main and names.whose(main) == "own" else self.files)
+        kinds = {here for _, _, here, size in sizes if not here or size > COMPARED}
+        words = {here: next((found for file in files if (found := outside.writes_unseen(file, here))), "") for here in kinds}
+        for path, tensor, here, size in sizes:
+            told = words.get(here, "")
             if here:
-                self.found.contents.append((tensor, first_bytes(tensor, _WHOLE if words else COMPARED)))
-            if words and tensor.device.type != "meta" and (not here or size > _WHOLE):
-                why = f"is a tensor of {size} bytes that is no buffer, and {words} may change it unseen (.data, NumPy)"
+                self.found.contents.append((tensor, first_bytes(tensor, _WHOLE if told else COMPARED)))
+            if told and tensor.device.type != "meta" and (not here or size > _WHOLE):
+                why = f"is a tensor of {size} bytes that is no buffer, and {told} may change it unseen ({'.data, NumPy' if here else '.data, DLPack'})"
                 self._cannot(f"'{path}' {why}; register it as a buffer")
 
     def _patched(self, cls: type, mentioned: Iterable[str]) -> None:
@@ -955,7 +956,6 @@ class _Walk:
                 self._deep -= lenient
         finally:
             self._lenient -= lenient
-
 
     def _asked_of_module(self, module: types.ModuleType, home: str, place: dict[str, Any]) -> None:
         """Of a module that the user's code reads by itself: settings, the environment, and a way of its own to find names."""

@@ -11,6 +11,7 @@ import decimal
 import enum
 import fractions
 import functools
+import linecache
 import operator
 import os
 import pathlib
@@ -29,11 +30,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from planish.ship import guards
-from planish.ship.reach import reach
+from planish.ship import guards, outside
+from planish.ship.reach import _Walk, reach
 from stand_in import attached, extension
 
 X = torch.linspace(-1, 1, 8)
@@ -467,6 +469,61 @@ def test_what_cannot_be_followed_declines(name: str) -> None:
     case = DECLINED[name]
     problem = reach(module(case.forward, **case.held)).problem
     assert case.word in problem and "\n" not in problem
+
+
+# A statement, and whether it may write the memory of a tensor on the CPU, or on another device, with no trace.
+WRITES: dict[str, tuple[bool, bool]] = {
+    "loss.detach().cpu().numpy()": (True, False),  # no copy of what lies on the CPU
+    "x.cpu().numpy()": (True, False),
+    "x.data.cpu().mul_(2)": (True, False),
+    "numpy.asarray(x)": (True, False),
+    "from torch import from_numpy": (True, False),
+    "x.detach().clone().numpy()": (False, False),
+    "torch.cat(found).cpu().numpy()": (False, False),
+    "x.numpy().mean()": (False, False),
+    "x.sum(**how).numpy()": (True, False),
+    "x.data_ptr()": (True, True),
+    "x.untyped_storage()": (True, True),
+    "torch.utils.dlpack.to_dlpack(x)": (True, True),
+    "from torch.utils.dlpack import to_dlpack": (True, True),
+    "x.data.mul_(2)": (True, True),
+    "x.data.contiguous().mul_(2)": (True, True),
+    "x.data[3] = 2": (True, True),
+    "x.data = y": (True, True),
+    "x.data += y": (True, True),
+    "scale(x.data)": (True, True),
+    "w = x.data": (True, True),
+    "x.scale = 2; x.data.mul_(2)": (True, True),
+    "x.data.norm()": (False, False),
+    "y = x.data + 1": (False, False),
+    "x.data == 'y'": (False, False),
+    "f'{x.data}'": (False, False),
+    "args = parser.parse_args(); load(args.data)": (False, False),
+    "load(args.data, args.epochs)": (False, False),
+    "torch.utils.data.DataLoader(x)": (False, False),
+}
+
+
+@pytest.mark.parametrize("line", WRITES)
+def test_lines_that_may_write_memory_unseen(line: str, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(line)
+    found = tuple(bool(outside.writes_unseen(str(file), on_cpu)) for on_cpu in (True, False))
+    assert found == WRITES[line]
+
+
+def test_numpy_in_a_file_declines_no_tensor_of_another_device(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "train.py"
+    for line, declines in (("loss.detach().cpu().numpy()", False), ("x.data.mul_(2)", True)):
+        file.write_text(line)
+        outside.writes_unseen.cache_clear()
+        linecache.clearcache()
+        walk = _Walk(nn.Identity(), frozenset(), frozenset(), False, set())
+        walk.files.add(str(file))
+        with FakeTensorMode():
+            walk.partly.append(("table", torch.empty(8, device="cuda")))
+        walk._memory()
+        assert ("register it as a buffer" in walk.found.problem) == declines, walk.found.problem
 
 
 def test_a_path_that_is_only_a_name_does_not_decline() -> None:
