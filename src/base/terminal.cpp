@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/workflow_commands.h"
+
 namespace planish {
 namespace {
 
@@ -103,7 +105,9 @@ LiveLines::LiveLines(Mode mode) : mode_(mode) {
 
 void LiveLines::stay(std::string_view line, Style style) {
   if (mode_ == Mode::quiet) return;
-  write_as(0, [&](int was) { return erase(was) + styled(style, line) + "\n"; });
+  // Where it is no terminal it may be the log of a runner.
+  const std::string text = mode_ == Mode::plain ? without_workflow_commands(line) : std::string(line);
+  write_as(0, [&](int was) { return erase(was) + styled(style, text) + "\n"; });
 }
 
 void LiveLines::redraw(const std::vector<std::string>& lines) {

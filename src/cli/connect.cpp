@@ -15,6 +15,7 @@
 
 #include "base/owned_folder.h"
 #include "cli/serve.h"
+#include "cli/stdin_file.h"
 #include "evaluate/client.h"
 #include "worker/toolbox.h"
 
@@ -100,7 +101,8 @@ Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& op
   constexpr const char* prefix = "planish-ev-";
   constexpr double an_hour = 3600;
   // What commands and their workers left that were killed.
-  for (const char* left : {prefix, "planish-cc-", "planish-triton-", "planish-blobs-", worker::guest_folder_prefix})
+  for (const char* left : {prefix, "planish-cc-", "planish-triton-", "planish-blobs-", "planish-verified-",
+                           stdin_folder_prefix, worker::guest_folder_prefix})
     (void)remove_ownerless_folders(left, an_hour);
   if (auto running = running_evaluator(options.may_join))
     return std::make_unique<OwnEvaluator>(std::nullopt, std::move(running), options);

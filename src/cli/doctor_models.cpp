@@ -125,13 +125,13 @@ Json look_at(const llm::EmbeddingConfig& config, llm::Transport& transport, llm:
 
 }  // namespace
 
-int doctor_models_verb(const std::string& config_file, const Output& output) {
-  auto config = llm::read_models(config_file);
+int doctor_models_verb(const llm::ConfigFile& config_file, const Output& output) {
+  auto config = llm::models_to_ask(config_file);
   if (!config) return output.error(config.error());
   if (config->models.empty() && !config->embedding) {
     return output.error(
         {"no_models",
-         fmt::format("{} names no model", config_file),
+         fmt::format("{} names no model", config_file.path),
          {},
          "add a [[model]] with name, base_url and, where the server wants one, key_env (docs/models.md)"});
   }
@@ -155,7 +155,7 @@ int doctor_models_verb(const std::string& config_file, const Output& output) {
   Json document = {{"schema_version", ResultDocument::schema_version},
                    {"planish", version},
                    {"ok", ok},
-                   {"config", config_file},
+                   {"config", config_file.path},
                    {"spent", {{"tokens", spent.tokens}, {"nanodollars", spent.nanodollars}}},
                    {"models", Json::array()}};
   std::string text;

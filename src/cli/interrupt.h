@@ -5,8 +5,8 @@
 namespace planish::cli {
 
 /// The first Ctrl-C (or SIGTERM) cancels the token: the command ends cleanly with what it has. The second ends the
-/// process at once with exit code 130; its children die with it, and everything measured is in the store. Call once,
-/// from the main thread.
+/// process at once with exit code 130; its children die with it, and everything measured is in the store. Calling
+/// it again does no harm. From the main thread.
 CancelToken watch_interrupts();
 
 }  // namespace planish::cli

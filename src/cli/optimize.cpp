@@ -151,14 +151,14 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   std::optional<llm::OpenModels> models;
   if (model_seats(*request) > 0) {
-    const auto config = llm::read_models(options.config);
+    const auto config = llm::models_to_ask(options.config);
     if (!config) return output.error(config.error());
     auto open = llm::open_models(*config, {request->seed, options.record, options.replay, {}, {}}, clock);
     if (!open) return output.error(open.error());
     models = std::move(*open);
     if (!models->ensemble->has(llm::Role::coder))
       return output.error({"no_model_for_role",
-                           fmt::format("no model of {} is a coder", options.config),
+                           fmt::format("no model of {} is a coder", options.config.path),
                            {},
                            "give one the role \"coder\" (docs/models.md)"});
   }

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <random>
 
 #include "base/json.h"
 #include "base/terminal.h"
+#include "base/workflow_commands.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "session/result_document.h"
@@ -27,6 +30,20 @@ void print_file(FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
   if (text.empty() || text.back() != '\n') std::fputc('\n', file);
   std::fflush(file);
+}
+
+/// The text as GitHub's runner shows it and carries nothing of it out: names and messages may be anybody's. The word
+/// that ends it is drawn when all of the text is known.
+std::string only_shown(const std::string& text) {
+  if (text.empty()) return {};
+  std::random_device entropy;
+  const std::string word = fmt::format("planish-{:08x}{:08x}{:08x}{:08x}", entropy(), entropy(), entropy(), entropy());
+  return fmt::format("::stop-commands::{}\n{}{}::{}::\n", word, text, text.back() == '\n' ? "" : "\n", word);
+}
+
+/// On stderr. Between the two streams no order holds, so that words around the text would not do.
+void print_said(const Output& output, const std::string& text) {
+  print_file(stderr, output.format == "github" ? without_workflow_commands(text) : text);
 }
 
 }  // namespace
@@ -62,7 +79,7 @@ int Output::error(const Error& error) const {
   const int code = exit_code_for(error.kind);
   if (hint.empty() && code == exit_code::environment) hint = "planish doctor says what was found and what is missing";
   if (!hint.empty()) text += paragraph(Style::hint, "hint:", hint);
-  print_file(stderr, text);
+  print_said(*this, text);
   return code;
 }
 
@@ -82,19 +99,20 @@ void Output::result(const std::vector<suite::Row>& rows, const char* verb, const
   if (format == "junit")
     print_file(stdout, suite::junit_xml(rows, suite));
   else if (format == "github")
-    print_file(stdout, worker::printable(text + suite::github_annotations(rows)));
+    print_file(stdout, only_shown(worker::printable(text)) + worker::printable(suite::github_annotations(rows)));
   else
     result(document, text);
 }
 
 void Output::say(const std::string& line) const {
-  if (said == nullptr && !json && !quiet) print_file(stderr, worker::printable(line));
+  if (said == nullptr && !json && !quiet) print_said(*this, worker::printable(line));
 }
 
 void Output::next(std::vector<std::string> words) const {
+  const bool of_stdin = std::ranges::find(words, "-") != words.end();  // what came there cannot be given again
   words.insert(words.begin(), "planish");
-  if (said != nullptr || json || quiet) return;
-  print_file(stderr, styled(Style::hint, "next:") + " " + worker::printable(command_line(words)));
+  if (said != nullptr || json || quiet || of_stdin) return;
+  print_said(*this, styled(Style::hint, "next:") + " " + worker::printable(command_line(words)));
 }
 
 }  // namespace planish::cli

@@ -51,11 +51,11 @@ VectorModel model_of(const llm::EmbeddingConfig& config) {
 
 int embed_action(const PatternsVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
-  const auto config = llm::read_models(options.config);
+  const auto config = llm::models_to_ask(options.config);
   if (!config) return output.error(config.error());
   if (!config->embedding)
     return output.error({"no_models",
-                         fmt::format("{} has no [embedding]", options.config),
+                         fmt::format("{} has no [embedding]", options.config.path),
                          {},
                          "add one with name, base_url and, where the server wants one, key_env (docs/models.md)"});
   auto library = open_library(options);
@@ -111,7 +111,7 @@ int embed_action(const PatternsVerb& options, const Output& output) {
 Result<SearchVector> query_vector(const PatternsVerb& options, const patterns::Library& library) {
   SearchVector out;
   if (options.no_embedding || options.query.empty()) return out;
-  PLANISH_TRY(const auto config, llm::read_models(options.config));
+  PLANISH_TRY(const auto config, llm::models_to_ask(options.config));
   PLANISH_TRY(auto vectors, Vectors::open(library.file()));
   PLANISH_TRY(const auto state, vectors.state());
   const auto without = [&](std::string why) {

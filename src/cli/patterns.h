@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cli/output.h"
+#include "llm/config.h"
 #include "patterns/library.h"
 
 namespace planish::cli {
@@ -20,7 +21,7 @@ struct PatternsVerb {
   std::vector<std::string> operation, variant, direction, dtype, arch, tile, layout, schedule, epilogue, shape,
       language;
   int limit = 10;
-  std::string config;         ///< planish.toml, for its [embedding]; empty: none is looked for
+  llm::ConfigFile config;     ///< planish.toml, for its [embedding]; empty: none is looked for
   bool no_embedding = false;  ///< search: by words and facts alone
   bool source = false;        ///< show: the source alone
   std::string id;             ///< show; of forget, the corpus

@@ -153,7 +153,7 @@ struct RayPool::State {
   Result<Workplace::Ended> run_once(const std::vector<std::string>& arguments, double seconds,
                                     const CancelToken& cancel, int& asked) {
     Workplace::Ended out;
-    out.verb = arguments.front();
+    out.verb = verb_of(arguments);
     std::unique_lock lock(mutex);
     const std::int64_t id = next++;
     asked = started;

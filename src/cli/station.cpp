@@ -51,7 +51,7 @@ std::string Station::said() const {
 
 Result<Station::Ended> Station::run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) {
   Ended out;
-  out.verb = arguments.front();
+  out.verb = verb_of(arguments);
   SpawnOptions options;
   options.command = std::move(arguments);
   options.command.insert(options.command.begin(), executable_path().string());

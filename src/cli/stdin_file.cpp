@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 
 namespace planish::cli {
@@ -39,7 +41,8 @@ Result<GivenFile> file_or_stdin(const std::string& path, const char* what) {
   }
   PLANISH_TRY(const auto text, read_stdin());
   if (text.empty()) return fail("usage", "nothing came on stdin", "pipe the file's text into it, or name a file");
-  PLANISH_TRY(auto room, TempDir::create("planish-stdin-"));
+  (void)watch_interrupts();
+  PLANISH_TRY(auto room, OwnedFolder::create(stdin_folder_prefix));
   const std::filesystem::path file = room.path() / "stdin.py";
   PLANISH_CHECK(write_file(file, text));
   return GivenFile{file, std::move(room)};

@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 constexpr double hang_seconds = 300;
 
 struct Settings {
-  std::vector<std::string> arguments;  ///< for `optimize`
-  std::string text;                    ///< JSON; what must be equal for a finished task to be skipped
+  std::vector<std::string> before, arguments;  ///< of `optimize`: words before the verb, and behind its task
+  std::string text;                            ///< JSON; what must be equal for a finished task to be skipped
   double budget_seconds = 0, max_seconds = 0;
 };
 
@@ -110,7 +110,8 @@ SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& se
   job.row.level = task.level;
   job.row.problem = task.problem;
   job.command = [&settings, path = task.path.string(), folder = job.folder.string()](const std::string&) {
-    std::vector<std::string> command = {"optimize", path, "--json", "--out", folder};
+    std::vector<std::string> command = settings.before;
+    command.insert(command.end(), {"optimize", path, "--json", "--out", folder});
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     return command;
   };
@@ -126,6 +127,7 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
   const fs::path worker_stores = options.ray.empty() ? fs::path() : out / ".stores";
   auto settings = settings_of(options.search, worker_stores);
   if (!settings) return output.error(settings.error());
+  settings->before = options.settings;
   auto folder = existing_file(options.folder, "folder");
   if (!folder) return output.error(folder.error());
   auto tasks = suite::tasks_in(*folder);

@@ -31,8 +31,8 @@ namespace kb = suite::kernelbench;
 constexpr double usual_job_seconds = 3600;
 
 struct JudgeSettings {
-  std::vector<std::string> arguments;  ///< for `verify`
-  std::string text;                    ///< JSON; what must be equal for a finished solution to be skipped
+  std::vector<std::string> before, arguments;  ///< of `verify`: words before the verb, and behind its files
+  std::string text;                            ///< JSON; what must be equal for a finished solution to be skipped
   double job_seconds = usual_job_seconds;
 };
 
@@ -46,6 +46,7 @@ Result<JudgeSettings> settings_of(const SuiteVerb& options) {
   if (o.max_time != "auto") {
     PLANISH_TRY(out.job_seconds, parse_limit(o.max_time));
   }
+  out.before = options.settings;
   out.arguments = {"--target",       o.target,       "--accuracy",  o.accuracy,
                    "--baselines",    o.baselines,    "--seeds",     std::to_string(options.seeds),
                    "--compat",       options.compat, "--precision", options.precision,
@@ -93,7 +94,8 @@ SuiteJob job_of(const suite::Work& work, const fs::path& out, const JudgeSetting
   // Baselines are timed once for all solutions of a task, on each evaluator.
   job.command = [&settings, task = work.task.path.string(), solution = work.solution.string(),
                  times = out / ".times" / work.task.name](const std::string& station) {
-    std::vector<std::string> command = {"verify", task, solution, "--json"};
+    std::vector<std::string> command = settings.before;
+    command.insert(command.end(), {"verify", task, solution, "--json"});
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     command.insert(command.end(), {"--keep-times", fmt::format("{}-{}.json", times.string(), station)});
     return command;

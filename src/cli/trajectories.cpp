@@ -299,12 +299,18 @@ int trajectories_verb(const TrajectoriesVerb& options, const Output& output) {
   const auto kept = read_run(*store, options.run);
   if (!kept) return output.error(kept.error());
   const bool csv = options.format == "csv";
-  const auto lines = csv                         ? trials_csv(*store, kept->run)
+  std::size_t count = 0;
+  const auto table = [&]() -> Result<std::string> {
+    PLANISH_TRY(auto trials, trials_csv(*store, kept->run));
+    count = trials.count;
+    return std::move(trials.csv);
+  };
+  const auto lines = csv                         ? table()
                      : options.format == "pairs" ? pair_lines(*store, *kept)
                                                  : trajectory_lines(*store, *kept);
   if (!lines) return output.error(lines.error());
   // A line of CSV may have line ends in its quotes.
-  const auto count = csv ? std::ssize(kept->evaluations) : std::ranges::count(*lines, '\n');
+  if (!csv) count = static_cast<std::size_t>(std::ranges::count(*lines, '\n'));
   if (options.out.empty() && !output.json) {
     std::fwrite(lines->data(), 1, lines->size(), stdout);
     return exit_code::success;

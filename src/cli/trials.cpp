@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "session/candidate.h"
@@ -30,19 +31,24 @@ std::string positive(double value) {
   return value > 0 ? fmt::format("{}", value) : std::string();
 }
 
+/// Words that a task, a model or a coder chose: a spreadsheet would carry out what begins as a formula does.
+std::string shown(const std::string& text) {
+  return text.find_first_of("=+-@\t\r") == 0 ? "'" + text : text;
+}
+
 std::vector<std::string> cells_of(const StoredCandidate& candidate, std::size_t number,
                                   const std::vector<store::RegionRecord>& regions) {
   const store::EvaluationRecord& record = candidate.record;
   const auto region = std::ranges::find(regions, record.region, &store::RegionRecord::id);
   const bool known = region != regions.end();
   return {std::to_string(number),
-          record.region,
+          shown(record.region),
           fmt::format("{}", record.at_seconds),
-          record.proposer,
-          record.level,
-          record.tier,
-          record.outcome,
-          candidate.evaluation.message,
+          shown(record.proposer),
+          shown(record.level),
+          shown(record.tier),
+          shown(record.outcome),
+          shown(candidate.evaluation.message),
           positive(record.median_ms),
           positive(known ? region->fallback_ms : 0),
           positive(known ? region->bound_ms : 0),
@@ -57,7 +63,7 @@ std::string line(std::vector<std::string> cells) {
 
 }  // namespace
 
-Result<std::string> trials_csv(const store::Store& store, const store::RunRecord& run) {
+Result<Trials> trials_csv(const store::Store& store, const store::RunRecord& run) {
   PLANISH_TRY(const auto regions, store.regions(run.id));
   PLANISH_TRY(const auto records, store.evaluations(run.id, true));
   std::vector<StoredCandidate> candidates;
@@ -78,7 +84,7 @@ Result<std::string> trials_csv(const store::Store& store, const store::RunRecord
     }
     out += line(std::move(cells));
   }
-  return out;
+  return Trials{std::move(out), candidates.size()};
 }
 
 }  // namespace planish::cli

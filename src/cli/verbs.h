@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "llm/config.h"
 
 /// One function a verb, each in a file of its own. They print their own results and errors and give the exit code.
 namespace planish::cli {
@@ -20,8 +21,8 @@ struct OptimizeVerb {
   bool search_only = false;
   bool dry_run = false;
   bool no_serve = false;
-  std::string config;   ///< planish.toml
-  std::string command;  ///< as typed
+  llm::ConfigFile config;  ///< planish.toml
+  std::string command;     ///< as typed
   /// Options that were given (flag or environment): these win over a resumed run's settings.
   std::vector<std::string> given;
 };
@@ -73,6 +74,7 @@ struct SuiteVerb {
   bool no_times = false;       ///< verdicts alone
   std::string baseline_times;  ///< files with commas: baselines' times as KernelBench keeps them
   std::string compat = "none", precision = "fp32";
+  std::vector<std::string> settings;  ///< words before the verb of each command that it starts
 };
 /// The same for solutions; suite_verb() calls it.
 int solutions_verb(const SuiteVerb& options, const Output& output);
@@ -122,7 +124,7 @@ int report_verb(const ReportVerb& options, const Output& output);
 
 int doctor_verb(const std::string& store, const Output& output);
 /// Asks each model of a configuration; costs a few tokens each.
-int doctor_models_verb(const std::string& config_file, const Output& output);
+int doctor_models_verb(const llm::ConfigFile& config_file, const Output& output);
 
 enum class CacheAction : std::uint8_t { dir, size, clean };
 int cache_verb(CacheAction action, const Output& output);

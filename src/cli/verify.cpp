@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/owned_folder.h"
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
@@ -216,8 +217,8 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
 }
 
 /// A folder with a copy of the shipped one, `shipped`, which nobody else can change.
-Result<TempDir> copy_to_prove(const std::filesystem::path& folder, const std::string& manifest) {
-  PLANISH_TRY(auto room, TempDir::create("planish-verified-"));
+Result<OwnedFolder> copy_to_prove(const std::filesystem::path& folder, const std::string& manifest) {
+  PLANISH_TRY(auto room, OwnedFolder::create("planish-verified-"));
   PLANISH_CHECK(ship::copy_checked(folder, manifest, room.path() / "shipped"));
   return room;
 }
@@ -237,6 +238,10 @@ void doubt(VerifyReply& reply, const std::string& mode) {
     reply.outcome = Outcome::degenerate;
     reply.message = degenerate_words(unproven);
   }
+}
+
+Error nothing_proved() {
+  return {"interrupted", "interrupted; nothing was proved", {}, {}};
 }
 
 }  // namespace
@@ -259,10 +264,14 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   // The folder that optimize was told to write to holds the shipped one.
   std::error_code ignored;
   if (std::filesystem::exists(solution / "shipped" / "ship.json", ignored)) solution /= "shipped";
+  // From here on temporary folders are made, which must not stay.
+  const CancelToken cancel = watch_interrupts();
+  if (cancel.cancelled()) return output.error(nothing_proved());
   // Whatever is found of a folder is found before any of it is loaded.
   ShippedFindings findings;
   if (std::filesystem::exists(solution / "ship.json", ignored)) {
     auto checked = check_shipped(solution, task, worker::Toolbox::resolve());
+    if (cancel.cancelled()) return output.error(nothing_proved());
     if (!checked && checked.error().kind == "altered") return refused(options, task, checked.error(), output);
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
@@ -275,14 +284,13 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
                     "verify it where that compiler is, or ship it again here; --other-compiler accepts it"},
                    output);
   }
-  std::optional<TempDir> room;
+  std::optional<OwnedFolder> room;
   if (!findings.mode.empty()) {
     auto made = copy_to_prove(solution, findings.manifest);
     if (!made && made.error().kind == "altered") return refused(options, task, made.error(), output);
     if (!made) return output.error(made.error());
     room = std::move(*made);
   }
-  const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
   Waiting waiting(**evaluator, output, cancel);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,12 @@
 #include "base/subprocess.h"
 
 namespace planish::cli {
+
+/// Of a command's words, where `--config=FILE` or `--no-config` may stand before it.
+inline std::string verb_of(const std::vector<std::string>& words) {
+  const auto verb = std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-'); });
+  return verb == words.end() ? std::string() : *verb;
+}
 
 /// Where commands of this program run, one after the other: a station on this machine, or a place of a cluster's.
 class Workplace {

@@ -1,5 +1,6 @@
 #include "llm/config.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +9,8 @@
 
 #include "base/file.h"
 #include "base/hidden_environment.h"
+#include "base/settings_table.h"
 #include "base/suggest.h"
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 namespace planish::llm {
 namespace {
@@ -114,6 +113,22 @@ void read_url(TableReader& reader, std::string& base_url) {
   if (std::ranges::any_of(url, [](unsigned char c) { return c <= ' ' || c == 127; }))
     return reader.problem("`base_url` holds a space or a control character");
   base_url = url;
+}
+
+/// Of an address that read_url() took, without its port.
+std::string host_of(const std::string& url) {
+  const std::size_t begin = url.find("://") + 3;
+  const std::string whole = url.substr(begin, url.find('/', begin) - begin);
+  if (whole.starts_with('[')) return whole.substr(1, whole.find(']') - 1);
+  return whole.substr(0, whole.find(':'));
+}
+
+bool this_machine(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
+  if (::inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
 }
 
 void read_key_env(TableReader& reader, std::string& key_env) {
@@ -248,24 +263,15 @@ std::int64_t nanodollars(const Price& price, const Usage& usage) {
 }
 
 Result<ModelsConfig> parse_models(std::string_view text, const std::string& file) {
-  const toml::parse_result parsed = toml::parse(text, std::string_view(file));
-  if (!parsed) {
+  auto settings = settings_table(text, file);
+  if (!settings) {
     // The settings of the verbs are read more leniently, by another reader: where no model is named, that is enough.
     if (text.find("model") == std::string_view::npos && text.find("embedding") == std::string_view::npos &&
         text.find("key_env") == std::string_view::npos)
       return ModelsConfig{};
-    // The description alone: it quotes no value.
-    return fail("models_config",
-                fmt::format("{}: not TOML at line {}: {}", file, parsed.error().source().begin.line,
-                            parsed.error().description()),
-                "values are numbers, true, false, or text in quotes");
+    return fail("models_config", settings.error().message, settings.error().hint);
   }
-  // In a pyproject.toml what is ours stands below tool.planish.
-  const toml::node* ours = parsed.table().contains("tool") ? parsed.table().at_path("tool.planish").node() : nullptr;
-  const toml::table none;
-  const toml::table& root = !parsed.table().contains("tool")      ? parsed.table()
-                            : ours != nullptr && ours->is_table() ? *ours->as_table()
-                                                                  : none;
+  const toml::table& root = settings->table;
   ModelsConfig config;
   if (const toml::node* node = root.get("spending")) {
     if (!node->is_table()) return fail("models_config", file + ": [spending] must be a table");
@@ -310,6 +316,25 @@ Result<ModelsConfig> read_models(const std::filesystem::path& file) {
   if (file.empty() || !std::filesystem::exists(file, ignored)) return ModelsConfig{};
   PLANISH_TRY(const std::string text, read_file(file));
   return parse_models(text, file.string());
+}
+
+Result<ModelsConfig> models_to_ask(const ConfigFile& file) {
+  PLANISH_TRY(auto config, read_models(file.path));
+  if (!file.found) return config;
+  const auto refusal = [&file](const std::string& what, const std::string& url) -> Status {
+    const std::string host = host_of(url);
+    if (this_machine(host)) return {};
+    return fail("models_config",
+                fmt::format("{} was found in the current folder and sends prompts and keys to {} ({}): whoever wrote "
+                            "the file would choose who gets them",
+                            file.path, host, what),
+                fmt::format("planish --config {} … where you trust it, or name the model in a planish.toml of your own "
+                            "(docs/models.md)",
+                            file.path));
+  };
+  for (const ModelConfig& model : config.models) PLANISH_CHECK(refusal(model.label, model.base_url));
+  if (config.embedding) PLANISH_CHECK(refusal("[embedding]", config.embedding->base_url));
+  return config;
 }
 
 void hide_keys(const ModelsConfig& config) {

@@ -70,6 +70,12 @@ struct ModelsConfig {
   Spending spending;
 };
 
+/// A file of settings, and whether it was only found: in the current folder, which may be anybody's checkout.
+struct ConfigFile {
+  std::string path;
+  bool found = false;
+};
+
 /// The [[model]] tables, [embedding] and [spending] of a planish.toml; everything else in it belongs to others. Kind
 /// `models_config`: no TOML, an unknown or missing field (with the one that was probably meant), a value out of range,
 /// a label twice, a key in the wrong place, a limit of money without a price. Messages name file, model and field and
@@ -77,6 +83,9 @@ struct ModelsConfig {
 Result<ModelsConfig> parse_models(std::string_view toml, const std::string& file);
 /// The same for a file; one that does not exist holds no models.
 Result<ModelsConfig> read_models(const std::filesystem::path& file);
+/// The same for whoever is about to ask them. Kind `models_config` also where the file was only found and one of them
+/// is not on this machine: whoever wrote the file would choose who gets prompts and keys.
+Result<ModelsConfig> models_to_ask(const ConfigFile& file);
 
 /// Takes the keys of these models and of the embedding out of the environment (base/hidden_environment.h); called
 /// before the first child or thread is started. Calling it again does no harm.

@@ -8,16 +8,26 @@
 
 #include "suite/headline.h"
 #include "suite/score.h"
+#include "worker/printable.h"
 
 namespace planish::suite {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// For an attribute or a text of XML 1.0, which cannot hold most control characters at all.
-std::string xml_text(std::string_view text) {
+/// For an attribute or a text of XML 1.0, which cannot hold most control characters at all, bytes that are no UTF-8, or
+/// U+FFFE and U+FFFF.
+std::string xml_text(std::string_view raw) {
+  const std::string text = worker::printable(raw);
   std::string out;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const std::string_view rest = std::string_view(text).substr(i, 3);
+    if (rest == "\xEF\xBF\xBE" || rest == "\xEF\xBF\xBF") {
+      out += '?';
+      i += 2;
+      continue;
+    }
     switch (c) {
       case '&':
         out += "&amp;";
@@ -35,7 +45,7 @@ std::string xml_text(std::string_view text) {
         out += "&#10;";
         break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\t' ? '?' : c;
+        out += c;
     }
   }
   return out;

@@ -5,7 +5,8 @@
 namespace planish::worker {
 namespace {
 
-/// Bytes of the UTF-8 character at the start of `text`; 0 where there is none.
+/// Bytes of the UTF-8 character at the start of `text`; 0 where there is none, which halves of surrogate pairs and
+/// forms longer than needed are not.
 std::size_t character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t size = first < 0x80 ? 1 : first >= 0xF0 && first < 0xF5 ? 4 : first >= 0xE0 ? 3 : 2;
@@ -13,6 +14,10 @@ std::size_t character(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80) return 0;
   }
+  if (size < 3) return size;
+  const auto second = static_cast<unsigned char>(text[1]);
+  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0)) return 0;
+  if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90)) return 0;
   return size;
 }
 

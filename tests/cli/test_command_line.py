@@ -188,12 +188,46 @@ def test_a_pyproject_names_models(home: Path) -> None:
     assert done.returncode == 2 and "base_url" in done.stderr, "what is missing of a model is an error of every verb"
 
 
-def test_a_pyproject_that_is_not_toml_is_told_where_it_is_ours(home: Path) -> None:
-    (home / "pyproject.toml").write_text("[project\n")
-    assert run(home, "runs").returncode == 0
-    (home / "pyproject.toml").write_text('[tool.planish.optimize]\nbudget = "1s\n')
-    done = run(home, "runs")
-    assert done.returncode == 2 and "pyproject.toml is not TOML at line 2" in done.stderr
+def test_a_pyproject_that_is_not_toml_is_told_and_hides_no_file_of_the_users(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    own = home / "config" / "planish" / "planish.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[optimize]\nbudget = "own"\n')
+    for text in ("[project\n", '[tool.planish.optimize]\nbudget = "1s\n'):
+        (home / "pyproject.toml").write_text(text)
+        done = run(home, "optimize", "task.py")
+        assert "'own' is not a duration" in done.stderr and "warning: pyproject.toml: not TOML at line " in done.stderr
+        assert "warning" not in run(home, "--no-config", "cache", "dir").stderr
+        named = run(home, "--config", "pyproject.toml", "cache", "dir")
+        assert named.returncode == 2 and "pyproject.toml: not TOML at line" in named.stderr
+
+
+def test_what_decides_where_settings_stand_is_a_table_and_no_words(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    own = home / "config" / "planish" / "planish.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[optimize]\nbudget = "own"\n')
+    (home / "pyproject.toml").write_text('# tool.planish is what we could use\n[tool.other]\nnote = "tool.planish"\n')
+    assert "'own' is not a duration" in run(home, "optimize", "task.py").stderr
+    for text in ('[tool."planish"]\noptimize = { budget = "whenever" }\n', '[tool]\nplanish.optimize.budget = "whenever"\n'):
+        (home / "pyproject.toml").write_text(text)
+        assert "'whenever' is not a duration" in run(home, "optimize", "task.py").stderr, text
+    (home / "planish.toml").write_text('# not tool.planish\n[tool.other]\nx = 1\n[optimize]\nbudget = "never"\n[[model]]\nname = "m"\n')
+    done = run(home, "optimize", "task.py")
+    assert done.returncode == 2 and "planish.toml: [[model]] 1 (m): `base_url` is missing" in done.stderr, "models stand where settings do"
+    (home / "planish.toml").write_text('# not tool.planish\n[optimize]\nbudget = "never"\n')
+    assert "'never' is not a duration" in run(home, "optimize", "task.py").stderr
+
+
+def test_a_suite_hands_on_which_settings_count(home: Path) -> None:
+    (home / "tasks").mkdir()
+    (home / "tasks" / "task.py").write_text("class Model(:\n")
+    (home / "planish.toml").write_text('[optimize]\nturns = "whenever"\n')
+    (home / "other.toml").write_text("")
+    assert run(home, "suite", "tasks").returncode == 2, "this file is wrong for every command"
+    for words in (("--no-config",), ("--config", "other.toml")):
+        done = run(home, *words, "suite", "tasks", "--json")
+        assert [row["error"]["kind"] for row in json.loads(done.stdout)["tasks"]] == ["not_python"], "the task has a mistake, and no settings have"
 
 
 def test_no_file_of_settings_is_read_where_none_is_wanted(home: Path) -> None:

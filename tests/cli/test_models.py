@@ -186,3 +186,39 @@ def test_no_child_gets_a_key(home: Home) -> None:
     home.run("doctor", env=environment)
     assert "PLANISH_CXX" in seen.read_text()
     assert KEY not in seen.read_text()
+
+
+def test_a_file_that_was_only_found_chooses_no_host_for_prompts_and_keys(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.task("x = 1\n")
+    far = "https://models.invalid/v1"
+    configure(home, model(far))
+    (tmp_path / "pyproject.toml").write_text("[tool.planish]\n" + model(far).replace("[[model]]", "[[tool.planish.model]]"))
+    asking = (["doctor", "--models"], ["optimize", "task.py", "--models", "1", "--target", "cpu"])
+    for file in ("planish.toml", "pyproject.toml"):
+        for words in asking:
+            code, document = home.document(*words, env={"DOCTOR_KEY": "a-secret-of-mine"})
+            error = document["error"]
+            assert code == 2 and error["kind"] == "models_config", error
+            assert error["message"].startswith(f"{file} was found in the current folder and sends prompts and keys to models.invalid ")
+            assert f"--config {file}" in error["hint"]
+        (tmp_path / "planish.toml").unlink(missing_ok=True)
+    configure(home, f'[embedding]\nname = "m"\nbase_url = "{far}"\n')
+    assert "models.invalid ([embedding])" in home.run("patterns", "embed").stderr
+    for host in ("127.evil.invalid", "localhost.invalid", "192.168.0.7"):
+        configure(home, model(f"http://{host}:8000/v1"))
+        assert f"keys to {host} " in home.run("doctor", "--models").stderr
+    assert home.run("runs").returncode == 0, "who asks no model is not stopped"
+
+
+def test_a_file_that_somebody_named_or_owns_chooses_any_host(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    configure(home, model("https://models.invalid/v1"))  # DOCTOR_KEY is not set: nothing is sent
+    named = home.run("--config", "planish.toml", "doctor", "--models")
+    own = tmp_path / "config" / "planish" / "planish.toml"
+    own.parent.mkdir(parents=True)
+    (tmp_path / "planish.toml").rename(own)
+    for done in (named, home.run("doctor", "--models")):
+        assert done.returncode == 3 and "DOCTOR_KEY" in done.stdout, done.stderr
+    configure(home, model("http://[::1]:9/v1"))
+    assert "was found in the current folder" not in home.run("doctor", "--models").stderr

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import shutil
+import sqlite3
 from pathlib import Path
 
+import pytest
 from command import Home
 from optimised_task import SMALL, Optimised
 
@@ -26,6 +30,27 @@ def test_a_dry_run_of_a_bad_task_is_its_error(tmp_path: Path) -> None:
     home.task("x = 1\n", "bad.py")
     code, document = home.document("optimize", "bad.py", "--target", "cpu", "--dry-run")
     assert code == 2 and document["error"]["kind"] == "no_model"
+
+
+@pytest.mark.parametrize("option", ["--resume", "--record", "--replay"])
+def test_a_dry_run_goes_on_with_no_run_and_keeps_none(tmp_path: Path, option: str) -> None:
+    home = Home(tmp_path)
+    home.task(SMALL, "small.py")
+    done = home.run("optimize", "small.py", "--dry-run", option, "x")
+    assert done.returncode == 2 and "--dry-run" in done.stderr and option in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_word_that_would_be_a_formula_is_quoted_and_each_line_is_counted(optimised: Optimised, tmp_path: Path) -> None:
+    shutil.copytree(optimised.home.path / "data", tmp_path / "data")
+    (store,) = (tmp_path / "data").rglob("store.db")
+    with contextlib.closing(sqlite3.connect(store)) as kept, kept:
+        kept.execute("UPDATE evaluations SET proposer = '=cmd()'")
+    home = Home(tmp_path)
+    code, document = home.document("export", "latest", "--format", "csv", "--out", "trials.csv")
+    with (tmp_path / "trials.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert code == 0 and rows and {row["proposer"] for row in rows} == {"'=cmd()"} and document["lines"] == len(rows)
 
 
 def test_trials_are_a_table_with_a_column_for_each_gene(optimised: Optimised) -> None:

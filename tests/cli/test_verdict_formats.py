@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import time
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import pytest
-from command import Home, lines
+from command import BINARY, Home, lines
 from optimised_task import SMALL
 
 ZEROS = """import torch
@@ -60,6 +63,36 @@ def test_a_choice_of_nothing_is_an_error(broken: Home, expression: str, error: s
     assert done.returncode == 2 and lines(done.stderr, "error: ") == [f"error: {error}"] and lines(done.stderr, "hint: ")
 
 
+def carried_out(text: str) -> list[str]:
+    """What GitHub's runner carries out of a log: white space before `::` counts for nothing, `##[` counts anywhere."""
+    done, word = [], ""
+    for line in text.splitlines():
+        command = line.lstrip()
+        if word:
+            word = "" if command.lower() == f"::{word}::".lower() else word
+        elif command.startswith("::stop-commands::"):
+            word = command.removeprefix("::stop-commands::")
+        elif command.startswith("::") or "##[" in line:
+            done.append(line)
+    assert not word, "what comes after this command is carried out again"
+    return done
+
+
+def test_nothing_that_tasks_are_called_or_say_is_carried_out_by_the_runner(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "tasks").mkdir()
+    for name in ("::stop-commands::x", "##[error]mine", "two\n  ::error::lines\n::x::"):
+        home.task("class Model(:\n", f"tasks/{name}.py")
+    suite = home.run("suite", "tasks", "--format", "github")
+    annotations = carried_out(suite.stdout)
+    assert len(annotations) == 3 and all(line.startswith("::error file=tasks/") for line in annotations)
+    assert "\n::stop-commands::x " in suite.stdout and "not_python" in suite.stdout, "names are shown as they are"
+    alone = home.run("verify", "tasks/two\n  ::error::lines\n::x::.py", "-", "--format", "github", input="x")
+    assert len(carried_out(alone.stdout)) == 1
+    for said in (suite.stderr, alone.stderr):
+        assert "lines" in said and not carried_out(said)
+
+
 def test_forms_exclude_each_other(broken: Home) -> None:
     done = broken.run("suite", "tasks", "--json", "--format", "junit")
     assert done.returncode == 2 and "--format" in done.stderr
@@ -73,6 +106,7 @@ def test_verify_reads_a_solution_from_stdin_and_says_in_both_forms_what_is_wrong
     arguments = ["verify", "small.py", "-", "--target", "cpu", "--seeds", "1"]
     said = home.run(*arguments, "--format", "github", input=ZEROS)
     assert said.returncode == 1 and "NOT verified" in said.stdout
+    assert not lines(said.stderr, "next:"), "what came on stdin cannot be given again by a line to copy"
     assert lines(said.stdout, "::error file=small.py,title=planish%3A small::wrong: ")
     kept = home.run(*arguments, "--format", "junit", input=ZEROS)
     assert kept.returncode == 1 and cases(kept.stdout) == {"small": "failure"}
@@ -104,3 +138,24 @@ def test_what_cannot_come_on_stdin_is_said(tmp_path: Path, arguments: list[str],
     home.task("x = 1\n")
     done = home.run(*arguments, input=text)
     assert done.returncode == 2 and error in lines(done.stderr, "error: ")[0]
+
+
+def test_an_interrupt_leaves_no_copy_of_stdin(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.task(SMALL, "small.py")
+    (tmp_path / "tmp").mkdir()
+    python = tmp_path / "python"  # the first thing that looks at the task, for as long as it is let
+    python.write_text('#!/bin/sh\nsleep 5\n')
+    python.chmod(0o755)
+    room = {"TMPDIR": str(tmp_path / "tmp"), "PLANISH_PYTHON": str(python)}
+    verify = subprocess.Popen([str(BINARY), "verify", "-", "small.py"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=home.environment(room), cwd=tmp_path)
+    assert verify.stdin is not None
+    verify.stdin.write(SMALL.encode())
+    verify.stdin.close()
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "tmp").glob("planish-stdin-*/stdin.py")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert list((tmp_path / "tmp").glob("planish-stdin-*"))
+    verify.send_signal(signal.SIGINT)
+    assert verify.wait(60) == 130
+    assert not list((tmp_path / "tmp").iterdir())

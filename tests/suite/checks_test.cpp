@@ -33,10 +33,16 @@ TEST_CASE("a JUnit document counts failures, errors and skipped cases, and tells
   CHECK(holds(xml, R"(tests="6" failures="1" errors="1" skipped="2" time="1.500")"));
   CHECK(holds(xml,
               R"(name="softmax" file="/elsewhere/tasks/softmax.py" time="1.500"><failure type="wrong" message="wrong: )"
-              R"(element [3] is &lt;nan&gt; &amp; &quot;far&quot;&#10;second line?"/>)"));
+              R"(element [3] is &lt;nan&gt; &amp; &quot;far&quot;&#10;second line\x01"/>)"));
   CHECK(holds(xml, R"x(<error type="not_python" message="not_python: not Python (hint: mend it)"/>)x"));
   CHECK(holds(xml, R"(name="none" file="/elsewhere/tasks/none.py" time="0.000"><skipped )"));
   CHECK(holds(xml, R"(<system-out>no_improvement</system-out>)"));
+}
+
+TEST_CASE("a JUnit document holds UTF-8 and characters of XML alone") {
+  const Row row = failed_row("a", "crash", "\xff \xC3 \xED\xA0\x80 \xC0\x80 \x1b[31m\r \uFFFE\uFFFF é\t", "");
+  CHECK(holds(junit_xml({row}, "s"), R"(message="crash: \xff \xc3 \xed\xa0\x80 \xc0\x80 \x1b[31m\x0d ?? é)"
+                                     "\t\"/>"));
 }
 
 TEST_CASE("an annotation names the file of what failed, in one line that nothing in it can end") {

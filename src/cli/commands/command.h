@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "cli/output.h"
+#include "llm/config.h"
 
 namespace planish::cli {
 
 /// A command line, as verbs may want to know it beside their own options.
 struct CommandLine {
-  std::string typed;   ///< as a person would type it
-  std::string config;  ///< planish.toml
+  std::string typed;                  ///< as a person would type it
+  llm::ConfigFile config;             ///< planish.toml
+  std::vector<std::string> settings;  ///< words that make another command read the same settings
 };
 
 /// A verb's options and what to do with them. Made before the command line is parsed, and lives until the program ends:

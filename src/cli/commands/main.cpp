@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "cli/usage_error.h"
 #include "llm/config.h"
 #include "session/version.h"
+#include "worker/printable.h"
 
 namespace {
 
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
 
   CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");
   app.set_version_flag("-V,--version", std::string("planish ") + version);
-  add_settings(app, {argv + 1, argv + argc});
+  const std::string passed_over = add_settings(app, {argv + 1, argv + argc});
   app.require_subcommand(1);
   set_formatter(app);
   app.footer(
@@ -86,8 +88,10 @@ int main(int argc, char** argv) {
   }
 
   // Before the first child is started: none gets the keys of models.
-  const CommandLine line{typed(argc, argv), settings_read(app)};
-  if (const auto models = llm::read_models(line.config); models) {
+  const CommandLine line{typed(argc, argv), settings_read(app, words), settings_words(app, words)};
+  if (line.settings.empty() && !passed_over.empty())
+    fmt::print(stderr, "warning: {}\n", worker::printable(passed_over));
+  if (const auto models = llm::read_models(line.config.path); models) {
     llm::hide_keys(*models);
   } else {
     output.json = wants_json(argc, argv);

@@ -21,8 +21,9 @@ class OptimizeCommand : public Command {
     begin_group(verb_, "Runs");
     verb_->add_flag("--search-only", options_.search_only,
                     "End with the search: nothing is put together, shipped or timed beside baselines");
-    verb_->add_flag("--dry-run", options_.dry_run,
-                    "Say what would be searched, for how long and where results would go; measure and keep nothing");
+    CLI::Option* dry_run = verb_->add_flag(
+        "--dry-run", options_.dry_run,
+        "Say what would be searched, for how long and where results would go; measure and keep nothing");
     verb_->add_option("--resume", options_.resume, "Go on with an earlier run")->type_name("RUN");
     verb_->add_option("--run-id", options_.run, "Name of the new run; otherwise made of the time")->type_name("ID");
     verb_
@@ -33,6 +34,7 @@ class OptimizeCommand : public Command {
         ->add_option("--replay", options_.replay,
                      "Repeat the search of a recorded run: no model is asked, nothing is measured or shipped")
         ->type_name("DIR");
+    for (const char* of_runs : {"--resume", "--record", "--replay"}) dry_run->excludes(of_runs);
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);
     add_examples(verb_,

@@ -62,8 +62,9 @@ class SuiteCommand : public Command {
                          {"planish suite tasks -k 'norm and not large' -x", "some of them, until one fails"},
                          {"planish suite tasks --solutions answers", "judge answers instead of searching"}});
   }
-  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+  std::optional<int> run(const CommandLine& line, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;
+    options_.settings = line.settings;
     return suite_verb(options_, output);
   }
 
