@@ -244,6 +244,27 @@ Error nothing_proved() {
   return {"interrupted", "interrupted; nothing was proved", {}, {}};
 }
 
+Error untraced(const ShippedFindings& findings) {
+  return {"altered",
+          fmt::format("{}: nobody can say here what is in it", fmt::join(findings.notes, "; ")),
+          {},
+          "verify it where that compiler is, or ship it again here; --other-compiler accepts it"};
+}
+
+VerifyRequest request_of(const VerifyVerb& options, const ShippedFindings& findings, const std::string& session,
+                         const std::filesystem::path& path) {
+  VerifyRequest request;
+  request.session = session;
+  request.path = path.string();
+  request.seeds = options.seeds;
+  if (options.compat == "kernelbench") request.kernelbench = options.precision;
+  request.own_code = findings.mode == "baseline";
+  request.time = request.beside = options.time;
+  request.memory_check = !options.no_memory_check;
+  request.finite_only = options.finite_only;
+  return request;
+}
+
 }  // namespace
 
 int verify_verb(const VerifyVerb& options, const Output& output) {
@@ -276,14 +297,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
   }
-  if (findings.untraced && !options.other_compiler) {
-    return refused(options, task,
-                   {"altered",
-                    fmt::format("{}: nobody can say here what is in it", fmt::join(findings.notes, "; ")),
-                    {},
-                    "verify it where that compiler is, or ship it again here; --other-compiler accepts it"},
-                   output);
-  }
+  if (findings.untraced && !options.other_compiler) return refused(options, task, untraced(findings), output);
   std::optional<OwnedFolder> room;
   if (!findings.mode.empty()) {
     auto made = copy_to_prove(solution, findings.manifest);
@@ -316,16 +330,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
       return refused(options, task, same.error(), output);
   }
   waiting.step(fmt::format("proving {} on data of {} seeds", options.path, options.seeds));
-  VerifyRequest request;
-  request.session = opened->session;
-  request.path = findings.mode.empty() ? solution.string() : (room->path() / "shipped").string();
-  request.seeds = options.seeds;
-  if (options.compat == "kernelbench") request.kernelbench = options.precision;
-  request.own_code = findings.mode == "baseline";
-  request.time = request.beside = options.time;
-  request.memory_check = !options.no_memory_check;
-  request.finite_only = options.finite_only;
-  auto reply = (*evaluator)->verify(request);
+  const auto proved = findings.mode.empty() ? solution : room->path() / "shipped";
+  auto reply = (*evaluator)->verify(request_of(options, findings, opened->session, proved));
   if (!reply) return output.error(reply.error());
   spent("verify");
   if (!findings.mode.empty()) {

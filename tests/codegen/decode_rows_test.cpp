@@ -319,7 +319,7 @@ TEST_CASE("what such rows cannot be is said") {
   CHECK(why_none({.keys = {DType::i8, Scale::one}}) == "integers at looked-up places without a scale from there");
   CHECK(why_none({.dtype = DType::f16, .keys = {DType::f16}, .values = {DType::i8, Scale::key}}) ==
         "values with a scale for each key in f16");
-  CHECK(why_none({.keys = {DType::f8_e4m3_fnuz}}) == "keys or values of another type than queries");
+  CHECK(why_none({.keys = {DType::f8_e4m3_fnuz}}) == "keys or values that are computed");
 }
 
 TEST_CASE("a product that wraps, and a cast that may overflow, are no scale and no rounding") {

@@ -388,7 +388,8 @@ TEST_CASE("more rows, other widths and factors that are computed are for another
   CHECK(why({.kv_heads = 2, .group = 4, .keys = 64}).empty());
   CHECK(why({.kv_heads = 2, .group = 4, .queries = 5, .keys = 64}) == "more rows of queries than a fragment has");
   CHECK(why({.kv_heads = 2, .group = 4, .keys = 64, .columns = 96}) == "heads of another width");
-  CHECK(why({.kv_heads = 2, .group = 4, .keys = 64, .dtype = DType::f32}) == "queries of another dtype than f16 and bf16");
+  CHECK(why({.kv_heads = 2, .group = 4, .keys = 64, .dtype = DType::f32}) ==
+        "queries of another dtype than f16 and bf16");
 }
 
 TEST_CASE("queries that are made for attention alone are made by it; what others read, too, is not") {

@@ -34,6 +34,7 @@ class KeyRowsFinder {
       : k_(kernel), line_(line), keys_(keys), moves_(variables_of(kernel)) {}
 
   Result<KeyRows> find(int factor, DType half) {
+    half_ = half;
     out_.load = peel(factor);
     const Node& load = node(out_.load);
     if (load.op != Op::load || !load.where.empty()) return no_rows("keys or values that are computed");
@@ -80,9 +81,10 @@ class KeyRowsFinder {
     }
   }
 
-  /// Whether numbers of the one are within the other's range.
-  static bool holds(DType to, DType from) {
-    if (to == DType::f16) return is_code(from) || from == DType::f16;
+  /// Whether numbers of the one are within the other's range; what is multiplied in f16 is within that anyway.
+  bool holds(DType to, DType from) const {
+    if (to == DType::f16 && half_ != DType::f16) return is_code(from) || from == DType::f16;
+    if (to == DType::f16) return is_code(from) || from == DType::f16 || from == DType::f32;
     return (to == DType::f32 || to == DType::bf16) && (is_code(from) || is_half(from) || from == DType::f32);
   }
 
@@ -124,6 +126,7 @@ class KeyRowsFinder {
   const int line_;
   const std::vector<int>& keys_;
   const std::vector<std::vector<bool>> moves_;
+  DType half_ = DType::bf16;
   KeyRows out_;
 };
 
