@@ -5,7 +5,7 @@
 
 namespace planish {
 
-/// The text with a space in whatever GitHub's runner would carry out of it: `::` that begins a line, and `##[`
+/// The text with a space in whatever the runner of a workflow would carry out of it: `::` that begins a line, and `##[`
 /// anywhere.
 std::string without_workflow_commands(std::string_view text);
 

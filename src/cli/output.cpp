@@ -32,8 +32,8 @@ void print_file(FILE* file, const std::string& text) {
   std::fflush(file);
 }
 
-/// The text as GitHub's runner shows it and carries nothing of it out: names and messages may be anybody's. The word
-/// that ends it is drawn when all of the text is known.
+/// The text as the runner of a workflow shows it and carries nothing of it out: names and messages may be anybody's.
+/// The word that ends it is drawn when all of the text is known.
 std::string only_shown(const std::string& text) {
   if (text.empty()) return {};
   std::random_device entropy;

@@ -16,11 +16,6 @@ def get_inputs():
     return [torch.randn(48, 64), torch.randn(64, 32)]
 
 
-class Dense(nn.Module):
-    def forward(self, x, y):
-        return (torch.where(x.abs() > 1, x, 0.0) * 0.5) @ y
-
-
 class Compressed(nn.Module):
     def forward(self, x, y):
         return (torch.where(x.abs() > 1, x, 0.0).to_sparse_csr() @ y) * 0.5
@@ -36,5 +31,6 @@ class AllEntries(nn.Module):
         return (x * 0.5) @ y
 
 
-RIGHT = [Dense, Compressed]
+#: A dense product is none of them: it makes NaN of a zero times an infinity, which a sparse one leaves out.
+RIGHT = [Compressed]
 WRONG = [FewerDigits, AllEntries]
