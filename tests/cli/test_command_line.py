@@ -198,7 +198,7 @@ def test_a_pyproject_that_is_not_toml_is_told_and_hides_no_file_of_the_users(hom
         done = run(home, "optimize", "task.py")
         assert "'own' is not a duration" in done.stderr and "warning: pyproject.toml: not TOML at line " in done.stderr
         assert "warning" not in run(home, "--no-config", "cache", "dir").stderr
-        named = run(home, "--config", "pyproject.toml", "cache", "dir")
+        named = run(home, "--config=pyproject.toml", "cache", "dir")
         assert named.returncode == 2 and "pyproject.toml: not TOML at line" in named.stderr
 
 

@@ -49,7 +49,7 @@ def test_a_suite_writes_junit_for_the_tasks_that_were_chosen(broken: Home) -> No
 def test_a_suite_stops_at_the_first_failure(broken: Home) -> None:
     done = broken.run("suite", "tasks", "-x", "--format", "github")
     assert done.returncode == 1
-    (annotation,) = lines(done.stdout, "::")
+    (annotation,) = lines(done.stdout, "::error")
     assert annotation.startswith("::error file=tasks/1_norm.py,title=planish%3A 1_norm::not_python: ") and "2_norm" not in done.stdout
     assert "stopped at the first failure: 2 of 3 tasks were not begun" in done.stderr
 
