@@ -50,7 +50,11 @@ def test_a_pair_is_the_best_right_kernel_of_a_region(optimised: Optimised) -> No
     times = [a["median_ms"] for a in attempts if a["outcome"] == "ok" and a["form"] == "genome" and a["level"] == pair["level"]]
     assert pair["median_ms"] == min(times)
     # The region is all of the task, so that the pair's speed-up is the run's claim, and no time of the search.
-    assert pair["speedup"] == claimed(optimised) and (pair["claim"] is None) == (claimed(optimised) is None), pair
+    claim = pair["claim"]
+    assert (claim is None) == (claimed(optimised) is None), pair
+    # Of an interval that is wide beside its middle the lower end is claimed.
+    wide = claim is not None and claim["hi"] - claim["lo"] > 0.5 * claim["ratio"]
+    assert pair["speedup"] == (claim["lo"] if wide else claimed(optimised)), pair
     assert pair["search_gain"] == next(a["gain"] for a in attempts if a["median_ms"] == pair["median_ms"])
 
 
