@@ -80,9 +80,10 @@ class Finder {
     for (const int side : {0, 1}) {
       // Weights stay in registers: a rounding that the graph asks for is left out, as that of a product's factor is.
       int id = terms.args[static_cast<std::size_t>(side)];
-      while (node(id).op == Op::cast && node(id).dtype != DType::f64 && !is_float8(node(id).dtype) &&
-             is_floating(node(id).dtype) && is_floating(node(node(id).args[0]).dtype))
-        id = node(id).args[0];
+      const auto rounds = [](const Node& one) {
+        return one.op == Op::cast && (one.dtype == DType::f32 || is_half(one.dtype));
+      };
+      while (rounds(node(id)) && is_floating(node(node(id).args[0]).dtype)) id = node(id).args[0];
       const Node& weight = node(id);
       if (weight.op != Op::div || weight.args[0] != fold(a_.total).arg) continue;
       a_.values.first = terms.args[static_cast<std::size_t>(side)];

@@ -23,9 +23,7 @@ std::unexpected<Error> no_decode(const char* why) {
 bool is_row(const Kernel& kernel, const Node* query, int feature) {
   constexpr std::int64_t whole = 8;
   if (query == nullptr || !query->where.empty() || query->index.coefficient_of(feature) != 1) return false;
-  const auto rest = ir::add(query->index, ir::scale(ir::IndexExpr::variable(feature), -1), kernel.space);
-  return rest.constant_term() % whole == 0 &&
-         std::ranges::all_of(rest.terms(), [](const auto& term) { return term.coefficient % whole == 0; });
+  return is_multiple(ir::add(query->index, ir::scale(ir::IndexExpr::variable(feature), -1), kernel.space), whole);
 }
 
 DecodeTiling decode_plan(const Genome& genome) {

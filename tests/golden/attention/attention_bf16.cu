@@ -53,6 +53,9 @@
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
+// Softmaxes of scores that come tile by tile.
+
+// ---- src/codegen/device/softmax.cuh ----
 // ---- src/codegen/device/sm90/attention.cuh ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 PL_WGMMA_SHARED(pl_scores, 80, "bf16", 0)

@@ -346,6 +346,9 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
+// Softmaxes of scores that come tile by tile.
+
+// ---- src/codegen/device/softmax.cuh ----
 // What tensor cores have summed, on its way to an epilogue.
 
 // ---- src/codegen/device/sums.cuh ----

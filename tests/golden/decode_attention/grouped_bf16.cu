@@ -58,6 +58,9 @@
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/codes.cuh ----
+// Softmaxes of scores that come tile by tile.
+
+// ---- src/codegen/device/softmax.cuh ----
 // ---- src/codegen/device/sm90/decode_attention.cuh ----
 // ---- policy ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }

@@ -35,6 +35,7 @@
 #include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
+#include "softmax.cuh"
 
 /// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask.
 struct AttentionSpan {
@@ -144,10 +145,6 @@ struct AttentionRows {
   float top[2], sum[2], less[2];
 };
 
-PL_DEVICE float attention_none() {
-  return __int_as_float(0xff800000);
-}
-
 /// Scores become exponentials. `less` is what earlier sums have to be multiplied by; true where some lane's is not 1.
 template <typename P, int count>
 PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
@@ -169,7 +166,7 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     rows.less[h] = grows ? exp2_fast((before - now[h]) * P::scale) : 1.0f;
     any = any | grows;
     // A row of which no key counts so far.
-    base[h] = rows.top[h] == attention_none() ? 0.0f : rows.top[h] * P::scale;
+    base[h] = rows.top[h] == no_score() ? 0.0f : rows.top[h] * P::scale;
   }
   float sum[2] = {0.0f, 0.0f};
 #pragma unroll
@@ -211,7 +208,7 @@ class AttentionConsumer {
       own_row = row + group * 64 + warp * 16;
       row0 = min(own_row + lane / 4, P::rows - 1);
       row1 = min(own_row + lane / 4 + 8, P::rows - 1);
-      rows = {{attention_none(), attention_none()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
+      rows = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
       const AttentionSpan span = attention_span<P>(f, row);
       float o[L::columns / 2];
       if (span.begin < span.end) {
@@ -274,7 +271,7 @@ class AttentionConsumer {
       for (int i = 0; i < P::tile_keys / 2; ++i) {
         const int row = i % 4 < 2 ? row0 : row1, key = first + i / 4 * 8 + i % 2;
         if (!f.visible(row, key))
-          s[i] = attention_none();
+          s[i] = no_score();
         else if (!P::plain)
           s[i] = f.score(unit, row, key, s[i], ahead, i);
       }
@@ -391,11 +388,7 @@ class AttentionConsumer {
       rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 2);
       const int row = h == 0 ? row0 : row1;
       const float top = rows.top[h] * P::natural, shift = f.shift(unit, row, top);
-      const bool none = top == attention_none();
-      const float own = none ? 0.0f : top;
-      // The exponentials' own base, against what the definition takes from the scores: without any they are zeros.
-      const bool same = own == shift || (none && fabsf(shift) < -attention_none());
-      const float by = same ? 1.0f : expf(own - shift);
+      const float by = softmax_rebase(top, shift);
       factor[h] = by / f.divisor(unit, row, top, rows.sum[h] * by);
     }
     float* const mine = exchange + lane / 4 * L::exchange_pitch + lane % 4 * 2;

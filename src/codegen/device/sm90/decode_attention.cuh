@@ -44,6 +44,7 @@
 
 #include "sm90/codes.cuh"
 #include "sm90/ptx.cuh"
+#include "softmax.cuh"
 
 /// Nothing is written but results.
 struct NoneWritten {
@@ -122,17 +123,12 @@ struct DecodeLayout {
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
 
-PL_DEVICE float no_score() {
-  return __int_as_float(0xff800000);
-}
-
 /// What sums relative to `own` are worth relative to `top`, in powers of two.
 PL_DEVICE float decode_share(float own, float top) {
   return own == top ? 1.0f : exp2_fast(own - top);
 }
 
-/// What a row's sums, relative to its largest score `top` times log2(e), are relative to what the definition takes from
-/// scores. Without a key that counts they are zeros, whatever that is; where it is no number, neither are they.
+/// softmax_rebase() of sums of powers of two: `top` is times log2(e).
 PL_DEVICE float decode_scale(float top, float shift) {
   const float own = top == no_score() ? 0.0f : top, its = shift * 1.44269504088896340736f;
   const bool nothing = top == no_score() && fabsf(shift) < -no_score();

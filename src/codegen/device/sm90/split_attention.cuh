@@ -30,6 +30,7 @@
 #include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
+#include "softmax.cuh"
 #include "sums.cuh"
 
 /// Both parts of each factor, and the exponents of their rows.
@@ -123,9 +124,6 @@ PL_DEVICE void split_produce(const SplitOperands& operands, const SplitPlace<P>&
   }
 }
 
-PL_DEVICE float split_none() {
-  return __int_as_float(0xff800000);
-}
 /// 2^e: beyond what a float holds, its last.
 PL_DEVICE float power_or_last(int e) {
   return __int_as_float((min(max(e, -126), 127) + 127) << 23);
@@ -164,7 +162,7 @@ class SplitConsumer {
     const int* const exponents =
         operands.query_exponents + (P::batched_queries ? (long long)at.batch * L::packed_rows : 0) + rows + lane / 4;
     up[0] = power_or_last(exponents[0]), up[1] = power_or_last(exponents[8]);
-    top[0] = top[1] = split_none();
+    top[0] = top[1] = no_score();
     base_of[0] = base_of[1] = sum[0] = sum[1] = 0.0f;
 #pragma unroll
     for (int i = 0; i < P::columns / 2; ++i) o[i] = 0.0f;
@@ -228,7 +226,7 @@ class SplitConsumer {
         constexpr bool ragged = P::key_count % P::keys != 0;
         const int own = ragged ? min(key + i % 2, P::key_count - 1) : key + i % 2;
         float x = f.score(at.batch, row[i / 2], own, s[j * 4 + i] * down[i % 2] * up[i / 2]);
-        if (ragged && key + i % 2 > P::key_count - 1) x = split_none();
+        if (ragged && key + i % 2 > P::key_count - 1) x = no_score();
         s[j * 4 + i] = x;
       }
 #pragma unroll
@@ -238,8 +236,8 @@ class SplitConsumer {
     for (int h = 0; h < 2; ++h) {
       top[h] = most_of_four(now[h]);
       // A row of which every key so far counts nothing has no maximum yet, and no sums.
-      const float next = fmaf(top[h] == split_none() ? 0.0f : top[h], log2e, -(float)L::weight_bits);
-      less[h] = before[h] == split_none() ? 0.0f : exp2_full(base_of[h] - next);
+      const float next = fmaf(top[h] == no_score() ? 0.0f : top[h], log2e, -(float)L::weight_bits);
+      less[h] = before[h] == no_score() ? 0.0f : exp2_full(base_of[h] - next);
       base_of[h] = next;
       sum[h] *= less[h];
     }
@@ -290,10 +288,7 @@ class SplitConsumer {
     for (int h = 0; h < 2; ++h) {
       sum[h] = sum_of_four(sum[h]);
       // The exponentials' own base, against what the definition takes from the scores.
-      const bool none = top[h] == split_none();
-      const float own = none ? 0.0f : top[h], shift = f.shift(at.batch, row[h], top[h]);
-      const bool same = own == shift || (none && fabsf(shift) < -split_none());
-      const float scale = same ? one : one * expf(own - shift);
+      const float scale = one * softmax_rebase(top[h], f.shift(at.batch, row[h], top[h]));
       factor[h] = scale / f.divisor(at.batch, row[h], top[h], sum[h] * scale);
       odd[h] = !is_finite(sum[h]);
     }
@@ -349,7 +344,7 @@ class SplitConsumer {
   }
 
   PL_DEVICE void again(int y) {
-    float most = split_none();
+    float most = no_score();
 #pragma unroll 1
     for (int key = lane; key < P::key_count; key += 32) most = larger_or_nan(exact_score(y, key), most);
 #pragma unroll
