@@ -176,13 +176,11 @@ std::vector<float> scales_of(const PagedCase& c, const Kept& kept) {
 double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry = std::nullopt) {
   const PagedGraph m = paged_graph(c);
   const Kernel kernel = whole(m);
-  const auto parts = attention_of(kernel);
-  REQUIRE(parts.has_value());
-  const auto decode = decode_of(kernel, *parts);
-  REQUIRE_MESSAGE(decode.has_value(), (decode ? "" : decode.error().message));
-  CHECK(decode->rows == c.group);
-  CHECK(decode->length == c.keys_in_all());
-  CHECK(decode->keys.together == c.page);
+  const DecodeParts parts(kernel);
+  const Decode& decode = parts.decode;
+  CHECK(decode.rows == c.group);
+  CHECK(decode.length == c.keys_in_all());
+  CHECK(decode.keys.together == c.page);
 
   const std::int64_t heads = c.kv_heads * c.group;
   const Pool q = pool_of(c.batch * heads * c.features, c.dtype, 0.37),
@@ -202,7 +200,7 @@ double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry
   std::vector<std::uint16_t> result(static_cast<std::size_t>(c.batch * heads * c.columns), 0x7fc0);
   const AtSixteen queries(q.bytes.data(), q.bytes.size()), keys(k.bytes.data(), k.bytes.size()),
       values(v.bytes.data(), v.bytes.size());
-  run_decode(kernel, *parts, *decode, c.plan, {},
+  run_decode(kernel, parts, c.plan, {},
              {{m.q, queries.data()},
               {m.k, keys.data()},
               {m.v, values.data()},
@@ -256,11 +254,7 @@ double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry
 }
 
 std::string why_none(const PagedCase& c) {
-  const Kernel kernel = whole(paged_graph(c));
-  const auto parts = attention_of(kernel);
-  REQUIRE(parts.has_value());
-  const auto decode = decode_of(kernel, *parts);
-  return decode ? std::string() : decode.error().message;
+  return why_no_decode(whole(paged_graph(c)));
 }
 
 using Scale = Kept::Scale;
@@ -336,11 +330,7 @@ TEST_CASE("a product that wraps, and a cast that may overflow, are no scale and 
     if (product != DType::bf16) k = g.node("_to_copy.default", {V("self", k)}, shape, DType::bf16);
     m.out = g.node("scaled_dot_product_attention.default",
                    {V("query", m.q), V("key", k), V("value", m.v), B("enable_gqa", true)}, {2, 4, 1, 64}, DType::bf16);
-    const Kernel kernel = whole(m);
-    const auto parts = attention_of(kernel);
-    REQUIRE(parts.has_value());
-    const auto decode = decode_of(kernel, *parts);
-    return decode ? std::string() : decode.error().message;
+    return why_no_decode(whole(m));
   };
   CHECK(why(DType::i8, DType::bf16, DType::bf16).empty());
   CHECK(why(DType::i8, DType::i8, DType::i8) == "keys or values that are computed");
@@ -382,10 +372,7 @@ TEST_CASE("a sink beside the keys is part of a row's sums, also where no key cou
   const samples::Heads h{
       .batch = 2, .heads = 3, .queries = 3, .keys = 50, .features = 64, .mask = 1, .dtype = DType::bf16, .sink = true};
   const auto sample = samples::attention_sample(h);
-  const auto parts = attention_of(sample.kernel);
-  REQUIRE_MESSAGE(parts.has_value(), (parts ? "" : parts.error().message));
-  const auto decode = decode_of(sample.kernel, *parts);
-  REQUIRE_MESSAGE(decode.has_value(), (decode ? "" : decode.error().message));
+  const DecodeParts parts(sample.kernel);
   const Pool q = pool_of(h.batch * h.heads * h.queries * h.features, h.dtype, 0.37),
              k = pool_of(h.batch * h.heads * h.keys * h.features, h.dtype, 0.73),
              v = pool_of(h.batch * h.heads * h.keys * h.features, h.dtype, 0.29);
@@ -399,7 +386,7 @@ TEST_CASE("a sink beside the keys is part of a row's sums, also where no key cou
       values(v.bytes.data(), v.bytes.size());
   for (const int splits : {1, 3}) {
     std::vector<std::uint16_t> result(q.values.size(), 0x7fc0);
-    run_decode(sample.kernel, *parts, *decode, {2, 2, splits, 1}, {},
+    run_decode(sample.kernel, parts, {2, 2, splits, 1}, {},
                {{0, queries.data()}, {1, keys.data()}, {2, values.data()}, {3, stored.data()}, {4, mask.data()}}, -1,
                result);
     for (std::int64_t head = 0; head < h.batch * h.heads; ++head) {

@@ -170,24 +170,22 @@ Memory with_rows(Memory cache, const Memory& rows, const Case& c, std::int64_t w
 double largest_error(const Case& c) {
   const Made m = graph_of(c);
   const Kernel kernel = lowered(m);
-  const auto parts = attention_of(kernel);
-  REQUIRE(parts.has_value());
-  const auto decode = decode_of(kernel, *parts);
-  REQUIRE_MESSAGE(decode.has_value(), (decode ? "" : decode.error().message));
-  CHECK(decode->rows == c.group * c.queries);
-  CHECK(decode->units == c.batch * c.kv_heads);
+  const DecodeParts parts(kernel);
+  const Decode& decode = parts.decode;
+  CHECK(decode.rows == c.group * c.queries);
+  CHECK(decode.units == c.batch * c.kv_heads);
   DecodeWrites writes;
   DecodeTiling plan = c.plan;
   std::optional<Kernel> scatter;
   if (c.written > 0) {
     scatter = scatter_of(m);
-    auto rows = written_rows(kernel, *decode, *scatter, 0, 1);
+    auto rows = written_rows(kernel, decode, *scatter, 0, 1);
     REQUIRE_MESSAGE(rows.has_value(), (rows ? "" : rows.error().message));
     CHECK(rows->rows == c.written);
     writes = {&*scatter, std::move(*rows), c.early};
     plan.written = static_cast<int>(c.written);
   }
-  CHECK(decode->computed == c.negated);
+  CHECK(decode.computed == c.negated);
   const std::int64_t heads = c.kv_heads * c.group;
   Memory q = filled(c.batch * heads * c.queries * c.features, 0.37, c.dtype),
          k = filled(c.batch * c.kv_heads * c.keys * c.features, 0.73, c.dtype),
@@ -215,7 +213,7 @@ double largest_error(const Case& c) {
                                     {m.position, &position}};
   if (c.mask == Case::Mask::flags) memory[m.mask] = flags.data();
   if (c.mask == Case::Mask::added) memory[m.mask] = added.data();
-  run_decode(kernel, *parts, *decode, plan, writes, memory, m.position, result);
+  run_decode(kernel, parts, plan, writes, memory, m.position, result);
   CHECK(std::memcmp(cache_k.data(), k.data(), 2 * k.size()) == 0);
   CHECK(std::memcmp(cache_v.data(), v.data(), 2 * v.size()) == 0);
 
@@ -361,11 +359,7 @@ TEST_CASE("inputs that say which keys count are those of a length, and none of a
 TEST_CASE("writes that a block of attention could not do by itself stay a launch") {
   const auto why = [](const Case& c, const Case& other) {
     const Kernel kernel = lowered(graph_of(c)), scatter = scatter_of(graph_of(other));
-    const auto parts = attention_of(kernel);
-    REQUIRE(parts.has_value());
-    const auto decode = decode_of(kernel, *parts);
-    REQUIRE(decode.has_value());
-    const auto rows = written_rows(kernel, *decode, scatter, 0, 1);
+    const auto rows = written_rows(kernel, DecodeParts(kernel).decode, scatter, 0, 1);
     return rows ? std::string() : rows.error().message;
   };
   const Case one{.kv_heads = 4, .keys = 64, .written = 1};
@@ -379,11 +373,7 @@ TEST_CASE("more rows, other widths and factors that are computed are for another
   const auto why = [](const Case& c, const std::function<void(Made&)>& change = {}) {
     Made m = graph_of(c);
     if (change) change(m);
-    const Kernel kernel = lowered(m);
-    const auto parts = attention_of(kernel);
-    REQUIRE(parts.has_value());
-    const auto decode = decode_of(kernel, *parts);
-    return decode ? std::string() : decode.error().message;
+    return why_no_decode(lowered(m));
   };
   CHECK(why({.kv_heads = 2, .group = 4, .keys = 64}).empty());
   CHECK(why({.kv_heads = 2, .group = 4, .queries = 5, .keys = 64}) == "more rows of queries than a fragment has");

@@ -20,6 +20,28 @@
 
 namespace planish::codegen {
 
+/// A kernel's attention of few queries; fails the test case where it is none.
+struct DecodeParts {
+  explicit DecodeParts(const Kernel& kernel) {
+    auto found = attention_of(kernel);
+    REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().message));
+    attention = std::move(*found);
+    auto few = decode_of(kernel, attention);
+    REQUIRE_MESSAGE(few.has_value(), (few ? "" : few.error().message));
+    decode = std::move(*few);
+  }
+  Attention attention;
+  Decode decode;
+};
+
+/// Why a kernel's attention is not of that kind; empty where it is.
+inline std::string why_no_decode(const Kernel& kernel) {
+  const auto found = attention_of(kernel);
+  REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().message));
+  const auto few = decode_of(kernel, *found);
+  return few ? std::string() : few.error().message;
+}
+
 /// Bytes at a multiple of 16, as copies want them.
 class AtSixteen {
  public:
@@ -37,10 +59,11 @@ class AtSixteen {
 /// Runs the printed kernel on the machine of this folder, twice: with the same bits, and counters that are zeros again.
 /// `memory`: of the graph's values, what the kernel writes among them. `early`: values that may be read before the
 /// launches before have ended.
-inline void run_decode(const Kernel& kernel, const Attention& parts, const Decode& decode, const DecodeTiling& plan,
+inline void run_decode(const Kernel& kernel, const DecodeParts& parts, const DecodeTiling& plan,
                        const DecodeWrites& writes, const std::map<int, const void*>& memory, int early,
                        std::vector<std::uint16_t>& result) {
-  const DecodeText text = print_decode(kernel, parts, decode, plan, writes);
+  const Decode& decode = parts.decode;
+  const DecodeText text = print_decode(kernel, parts.attention, decode, plan, writes);
   const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", decode_instructions}}};
   const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
   std::string source = "#include <cmath>\n#include <cstdint>\n" + std::string(printing::prelude(false)) +

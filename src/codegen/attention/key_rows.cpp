@@ -18,12 +18,6 @@ bool is_code(DType dtype) {
   return dtype == DType::i8 || dtype == DType::u8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
 }
 
-/// Whether an index is a multiple of `whole` wherever its variables stand.
-bool is_whole(const IndexExpr& e, std::int64_t whole) {
-  return e.constant_term() % whole == 0 &&
-         std::ranges::all_of(e.terms(), [&](const auto& term) { return term.coefficient % whole == 0; });
-}
-
 IndexExpr without(const IndexExpr& e, int variable, std::int64_t times, const ir::Space& space) {
   return ir::add(e, ir::scale(IndexExpr::variable(variable), -times), space);
 }
@@ -46,9 +40,8 @@ class KeyRowsFinder {
     if (out_.begin.depends_on(line_) || moves(load.args, line_)) return no_rows("keys whose places no stride says");
     PLANISH_CHECK(load.args.empty() ? one_after_the_other() : looked_up(load));
     const std::int64_t whole = 16 / out_.element_bytes();
-    const auto is_multiple = [&](std::int64_t stride) { return stride % whole == 0; };
-    if (!is_multiple(out_.stride) || out_.stride < 0 || !is_whole(out_.begin, whole) ||
-        !std::ranges::all_of(load.strides, is_multiple))
+    if (out_.stride % whole != 0 || out_.stride < 0 || !is_multiple(out_.begin, whole) ||
+        !std::ranges::all_of(load.strides, [&](std::int64_t stride) { return stride % whole == 0; }))
       return no_rows("keys or values that do not lie at multiples of 16 bytes");
     return std::move(out_);
   }
@@ -131,6 +124,11 @@ class KeyRowsFinder {
 };
 
 }  // namespace
+
+bool is_multiple(const IndexExpr& index, std::int64_t whole) {
+  return index.constant_term() % whole == 0 &&
+         std::ranges::all_of(index.terms(), [&](const auto& term) { return term.coefficient % whole == 0; });
+}
 
 bool KeyRows::weighs() const {
   return std::ranges::any_of(scales, &RowScale::by_key);

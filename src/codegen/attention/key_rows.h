@@ -32,6 +32,9 @@ struct KeyRows {
   bool weighs() const;  ///< a scale moves with the key
 };
 
+/// Whether an index is a multiple of `whole` wherever its variables stand.
+bool is_multiple(const ir::IndexExpr& index, std::int64_t whole);
+
 /// `factor`: a node that moves with `line`, along which rows run, and with `keys`, the last of them fastest. `half`:
 /// the type that it is multiplied in. Error kind `unsupported`, saying why.
 Result<KeyRows> key_rows_of(const Kernel& kernel, int factor, int line, const std::vector<int>& keys, DType half);

@@ -131,16 +131,9 @@ std::string PlaceWriter::load(const Kernel& kernel, int id) {
   if (at_hand) return at_hand(id);
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
-  std::string value = printing::load_form(
-      fmt::format("pl_ldg(in{} + ({}){})", node.input, place_of(node.index), moved(node.args, node.strides)), stored);
-  if (gathers(node)) {
-    const OutOfRange missing = out_of_range(node.dtype);
-    value = fmt::format("({} ? {} : {})", in_range(node.args, node.limits), value,
-                        printing::literal(node.dtype, missing.value, missing.bits));
-  }
-  const std::string where = condition(node.where);
-  if (where.empty()) return value;
-  return fmt::format("({} ? {} : {})", where, value, printing::literal(node.dtype, node.value, node.bits));
+  const std::string place =
+      fmt::format("pl_ldg(in{} + ({}){})", node.input, place_of(node.index), moved(node.args, node.strides));
+  return guarded(kernel, id, printing::load_form(place, stored), condition(node.where));
 }
 
 std::string PlaceWriter::reduced(const Kernel& kernel, int id) {

@@ -147,6 +147,17 @@ std::string Speller::whole_form(const Kernel&, int) const {
   return {};
 }
 
+std::string Speller::guarded(const Kernel& kernel, int id, std::string value, std::string_view where) const {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  if (gathers(node)) {
+    const OutOfRange missing = out_of_range(node.dtype);
+    value = fmt::format("({} ? {} : {})", in_range(node.args, node.limits), value,
+                        literal(node.dtype, missing.value, missing.bits));
+  }
+  if (where.empty()) return value;
+  return fmt::format("({} ? {} : {})", where, value, literal(node.dtype, node.value, node.bits));
+}
+
 std::string Speller::moved(std::span<const int> args, std::span<const std::int64_t> strides) const {
   std::string out;
   for (std::size_t i = 0; i < args.size(); ++i) {

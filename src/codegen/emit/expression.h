@@ -38,6 +38,8 @@ class Speller {
   /// What is printed for Node `id` in place of its operation, made of any nodes before it; empty: the operation.
   virtual std::string whole_form(const Kernel& kernel, int id) const;
 
+  /// `value` of Node `id`, a load, where its look-ups are in range and `where`, a condition or empty, holds.
+  std::string guarded(const Kernel& kernel, int id, std::string value, std::string_view where) const;
   /// " + v3 * 128LL" for each of `args` that moves a place: what Node::args and Output::args do.
   std::string moved(std::span<const int> args, std::span<const std::int64_t> strides) const;
   /// Whether each of `args` is at least 0 and below its limit.

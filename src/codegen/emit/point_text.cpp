@@ -44,15 +44,8 @@ std::string PointText::load(const Kernel& kernel, int id) {
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
   const std::string place = fmt::format("in{} + ({}){}", node.input, text(node.index), moved(node.args, node.strides));
-  std::string value = convert(load_form(fmt::format("{}({})", read_, place), stored), stored, node.dtype);
-  if (gathers(node)) {
-    const OutOfRange missing = out_of_range(node.dtype);
-    value = fmt::format("({} ? {} : {})", in_range(node.args, node.limits), value,
-                        literal(node.dtype, missing.value, missing.bits));
-  }
-  const std::string where = where_text(node.where, kernel.space, names_, wide_);
-  if (where.empty()) return value;
-  return fmt::format("({} ? {} : {})", where, value, literal(node.dtype, node.value, node.bits));
+  return guarded(kernel, id, convert(load_form(fmt::format("{}({})", read_, place), stored), stored, node.dtype),
+                 where_text(node.where, kernel.space, names_, wide_));
 }
 
 std::string PointText::reduced(const Kernel&, int id) {
