@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/loopback.h"
 #include "http/microhttpd_library.h"
 #include "http/patience.h"
 
@@ -32,20 +33,19 @@ struct Address {
 
 Result<Address> address_of(std::string_view host, std::uint16_t port) {
   Address out;
+  out.loopback = planish::is_loopback(host);
   const std::string text = host == "localhost" ? "127.0.0.1" : std::string(host);
   auto* v4 = reinterpret_cast<sockaddr_in*>(&out.storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&out.storage);
   if (::inet_pton(AF_INET, text.c_str(), &v4->sin_addr) == 1) {
     v4->sin_family = AF_INET;
     v4->sin_port = htons(port);
-    out.loopback = (ntohl(v4->sin_addr.s_addr) >> 24U) == 127;
     return out;
   }
   if (::inet_pton(AF_INET6, text.c_str(), &v6->sin6_addr) == 1) {
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(port);
     out.v6 = true;
-    out.loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
     return out;
   }
   return fail("bad_address", fmt::format("`{}` is no address to listen at", host),

@@ -1,6 +1,5 @@
 #include "llm/config.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/hidden_environment.h"
+#include "base/loopback.h"
 #include "base/settings_table.h"
 #include "base/suggest.h"
 
@@ -113,22 +113,6 @@ void read_url(TableReader& reader, std::string& base_url) {
   if (std::ranges::any_of(url, [](unsigned char c) { return c <= ' ' || c == 127; }))
     return reader.problem("`base_url` holds a space or a control character");
   base_url = url;
-}
-
-/// Of an address that read_url() took, without its port.
-std::string host_of(const std::string& url) {
-  const std::size_t begin = url.find("://") + 3;
-  const std::string whole = url.substr(begin, url.find('/', begin) - begin);
-  if (whole.starts_with('[')) return whole.substr(1, whole.find(']') - 1);
-  return whole.substr(0, whole.find(':'));
-}
-
-bool this_machine(const std::string& host) {
-  in_addr v4{};
-  in6_addr v6{};
-  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
-  if (::inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
-  return host == "localhost";
 }
 
 void read_key_env(TableReader& reader, std::string& key_env) {
@@ -322,8 +306,8 @@ Result<ModelsConfig> models_to_ask(const ConfigFile& file) {
   PLANISH_TRY(auto config, read_models(file.path));
   if (!file.found) return config;
   const auto refusal = [&file](const std::string& what, const std::string& url) -> Status {
-    const std::string host = host_of(url);
-    if (this_machine(host)) return {};
+    const std::string_view host = host_of(url);
+    if (is_loopback(host)) return {};
     return fail("models_config",
                 fmt::format("{} was found in the current folder and sends prompts and keys to {} ({}): whoever wrote "
                             "the file would choose who gets them",

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/loopback.h"
 #include "llm/curl_library.h"
 #include "llm/transport.h"
 
@@ -109,14 +110,6 @@ std::string origin(const std::string& url) {
   return url.substr(0, host == std::string::npos ? url.find('/') : url.find('/', host + 3));
 }
 
-bool is_loopback(const std::string& url) {
-  const std::string place = origin(url);
-  for (const char* host : {"://localhost", "://127.", "://[::1]"}) {
-    if (place.find(host) != std::string::npos) return true;
-  }
-  return false;
-}
-
 class CurlTransport : public Transport {
  public:
   ~CurlTransport() override {
@@ -187,7 +180,7 @@ class CurlTransport : public Transport {
     curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                      static_cast<long>(std::clamp(std::min(limits.seconds, 30.0) * 1000, 1.0, 30000.0)));
     curl.easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
-    if (is_loopback(request.url)) curl.easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    if (is_loopback(host_of(request.url))) curl.easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (request.method == "GET") {
       curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     } else {

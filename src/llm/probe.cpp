@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/loopback.h"
 #include "base/suggest.h"
 
 namespace planish::llm {
@@ -24,8 +25,7 @@ ChatRequest question(std::string text) {
 
 bool over_open_network(const ModelConfig& config) {
   if (config.key_env.empty() || !config.base_url.starts_with("http://")) return false;
-  const std::string host = config.base_url.substr(7);
-  return !host.starts_with("127.") && !host.starts_with("localhost") && !host.starts_with("[::1]");
+  return !is_loopback(host_of(config.base_url));
 }
 
 ModelReport described(const ModelConfig& config) {
