@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <string>
@@ -29,11 +30,12 @@ Result<OwnedFolder> OwnedFolder::create(std::string_view prefix) {
   return OwnedFolder(std::move(folder), std::move(lock));
 }
 
-int remove_ownerless_folders(std::string_view prefix, double older_than_seconds) {
+int remove_ownerless_folders(std::initializer_list<std::string_view> prefixes, double older_than_seconds) {
   int removed = 0;
   std::error_code failed;
   for (fs::directory_iterator at(temporary_root(), failed), end; !failed && at != end; at.increment(failed)) {
-    if (!at->path().filename().string().starts_with(prefix)) continue;
+    const std::string name = at->path().filename().string();
+    if (std::ranges::none_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); })) continue;
     const UniqueFd lock = open_folder(at->path());
     struct stat info{};
     if (!lock || ::fstat(lock.get(), &info) != 0 || info.st_uid != ::geteuid()) continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 
 #include "base/fd.h"
@@ -22,8 +23,9 @@ class OwnedFolder {
   TempDir folder_;
 };
 
-/// Removes this user's folders that begin so and that nobody owns any more, unless they are younger than so many
-/// seconds (one that was just made has no lock yet). Returns how many. What cannot be removed stays.
-int remove_ownerless_folders(std::string_view prefix, double older_than_seconds);
+/// Removes this user's folders that begin with one of these and that nobody owns any more, unless they are younger than
+/// so many seconds (one that was just made has no lock yet). Returns how many. What cannot be removed stays. The
+/// temporary folder is read once.
+int remove_ownerless_folders(std::initializer_list<std::string_view> prefixes, double older_than_seconds);
 
 }  // namespace planish

@@ -101,9 +101,9 @@ Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& op
   constexpr const char* prefix = "planish-ev-";
   constexpr double an_hour = 3600;
   // What commands and their workers left that were killed.
-  for (const char* left : {prefix, "planish-cc-", "planish-triton-", "planish-blobs-", "planish-verified-",
-                           stdin_folder_prefix, worker::guest_folder_prefix})
-    (void)remove_ownerless_folders(left, an_hour);
+  (void)remove_ownerless_folders({prefix, "planish-cc-", "planish-triton-", "planish-blobs-", "planish-verified-",
+                                  stdin_folder_prefix, worker::guest_folder_prefix},
+                                 an_hour);
   if (auto running = running_evaluator(options.may_join))
     return std::make_unique<OwnEvaluator>(std::nullopt, std::move(running), options);
   PLANISH_TRY(auto folder, OwnedFolder::create(prefix));

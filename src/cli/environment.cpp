@@ -181,7 +181,7 @@ void announce(const EnvironmentVerb& options, const EnvironmentSettings& setting
 int environment_verb(const EnvironmentVerb& options, const Output& output) {
   if (auto good = worker::Toolbox::resolve().check(); !good) return output.error(good.error());
   constexpr double an_hour = 3600;
-  (void)remove_ownerless_folders(environment_folder_prefix, an_hour);
+  (void)remove_ownerless_folders({environment_folder_prefix}, an_hour);
   const auto folder = OwnedFolder::create(environment_folder_prefix);
   if (!folder) return output.error(folder.error());
   const auto settings = settings_of(options, folder->path());

@@ -25,14 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Variables that say where a command stands and how it talks, not what is computed.
+/// Variables that say where a command stands and how it talks, not what is computed. PLANISH_HIDDEN has what --store
+/// and --out name, which each command tells whoever it joins.
 bool says_nothing(std::string_view entry) {
-  constexpr std::string_view prefixes[] = {"PLANISH_EVALUATOR=", "PLANISH_BUDGET=",
-                                           "PLANISH_EVALS=",     "PLANISH_SEED=",
-                                           "PLANISH_STORE=",     "PLANISH_OUT=",
-                                           "PLANISH_MAX_TIME=",  "PLANISH_NO_SERVE=",
-                                           "PLANISH_HIDDEN="};  // what --store and --out name here, and what each
-                                                                // command tells whoever it joins
+  constexpr std::string_view prefixes[] = {
+      "PLANISH_EVALUATOR=", "PLANISH_BUDGET=",   "PLANISH_EVALS=",    "PLANISH_SEED=",  "PLANISH_STORE=",
+      "PLANISH_OUT=",       "PLANISH_MAX_TIME=", "PLANISH_NO_SERVE=", "PLANISH_HIDDEN="};
   constexpr std::string_view matter[] = {
       "PLANISH_", "CUDA", "NVIDIA", "TORCH", "PYTORCH",   "TRITON", "PYTHON", "OMP_", "MKL",
       "KMP_",     "LD_",  "PATH=",  "HOME=", "XDG_CACHE", "TMPDIR", "CC=",    "CXX=", "GOMP"};
