@@ -182,7 +182,7 @@ bool same_layout(const Layout& wanted, const DlTensor& t) {
   return true;
 }
 
-/// Whether nobody gave a tensor an attribute.
+/// A tensor fits that has no attributes but torch's.
 Look has_no_attributes(PyObject* tensor) {
   const Ref beside(PyObject_GenericGetDict(tensor, nullptr));
   if (!beside) return Look::failed;

@@ -189,7 +189,7 @@ class Task:
             message = f"{held.line} asks a clock that its code keeps (as a default argument, in an object, a class or a closure)"
             why = "whether results depend on it cannot be told"
             raise task_error("not_exportable", self.path, f"{message}, and {why}", "call it by its module (`time.time()`), or give forward the time")
-        # What differs in its last bits from run to run anyway is held to less.
+        # Results that differ in their last bits from run to run anyway are held to less.
         differs = not equal(later, torch.equal) and (equal(run(), torch.equal) or not equal(later, agreement.agree))
         self.seeded, self.left = seeded, left
         if differs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import gc
 import hashlib
 import inspect
 import itertools
@@ -18,10 +19,11 @@ import sysconfig
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
+from torch import nn
 
 _FOLDERS = {
     "torch": (os.path.dirname(torch.__file__) + os.sep,),
@@ -39,6 +41,13 @@ _FORMATTING = {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VAL
 _FIELDS = re.compile(r"\{([^{}:!]+)")  # of a text for str.format
 _WORDS = re.compile(r"[^\W\d]\w*")
 
+#: Never part of a call; `__init__` is, where a class is called.
+SETUP = frozenset(
+    """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
+    __dir__ __doc__ __module__ __qualname__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__ __reduce__ __reduce_ex__
+    __getstate__ __deepcopy__ __copy__ __slots__ __hash__ __dataclass_params__ __match_args__ __parameters__ __orig_bases__ __abstractmethods__
+    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__ __slotnames__ __type_params__ __final__""".split()
+)
 _MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
 
@@ -296,3 +305,53 @@ def source_digest(function: FunctionType) -> str:
 def short_name(thing: Any) -> str:
     """A class's or function's own name, without where it was made: another process may have got it by value."""
     return str(getattr(thing, "__name__", type(thing).__name__))
+
+
+def dictionary_of(cls: type) -> dict[str, Any]:
+    """The dictionary behind a class's read-only view: what is set on the class is seen in it."""
+    return next(d for d in gc.get_referents(cls.__dict__) if isinstance(d, dict))
+
+
+def of_package(cls: type) -> bool:
+    """Whether a class, or one that it derives from, is of an installed package."""
+    return any(whose_class(base) == "installed" for base in cls.__mro__)
+
+
+def own_of_planish(cls: type) -> bool:
+    """Whether a class is what Planish put in front of the user's."""
+    return any(name.startswith("_planish") for name in vars(cls))
+
+
+def instance_dictionary(value: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@functools.cache
+def mentioned_by_torch(cls: type) -> frozenset[str]:
+    """Names in the code that torch itself has of a module's class, from its forward on."""
+    members = {key: inner for base in reversed(cls.__mro__) if base not in (nn.Module, object) and whose_class(base) == "torch"
+               for key, value in vars(base).items() if (inner := plain_function(value)) is not None}  # fmt: skip
+    found: set[str] = set()
+    todo = ["forward"]
+    done: set[str] = set()
+    while todo:
+        key = todo.pop()
+        if key in done or key not in members:
+            continue
+        done.add(key)
+        found |= reads(members[key].__code__).names
+        todo += [k for k in members if k in found or (k.startswith("__") and k not in SETUP)]
+    return frozenset(found)
+
+
+def plain_function(member: Any) -> FunctionType | None:
+    """The Python function inside a method, property or decorated function; None for anything else."""
+    if isinstance(member, property | functools.cached_property | staticmethod | classmethod | MethodType):
+        member = member.fget if isinstance(member, property) else member.func if isinstance(member, functools.cached_property) else member.__func__
+    while "__wrapped__" in (instance_dictionary(member) or ()):  # and not by asking: an object may answer to any name, or raise what it likes
+        member = vars(member)["__wrapped__"]
+    return member if isinstance(member, FunctionType) else None

@@ -73,9 +73,9 @@ def reads_mode(cls: type) -> bool:
     Functions that it calls by a global name count, unless they are torch's own (these get the flag as an argument)."""
     if cls not in _reads_mode:
         plain = not issubclass(cls, torch.jit.ScriptModule)
-        ours = [base for base in cls.__mro__ if any(name.startswith("_planish") for name in vars(base))]
+        ours = [base for base in cls.__mro__ if names.own_of_planish(base)]
         functions = [f for base in cls.__mro__ if base not in (nn.Module, object, *ours) for f in vars(base).values()]
-        _reads_mode[cls] = not plain or "training" in _names_in([reach.plain_function(f) for f in functions])
+        _reads_mode[cls] = not plain or "training" in _names_in([names.plain_function(f) for f in functions])
     return _reads_mode[cls]
 
 
@@ -94,7 +94,7 @@ def _names_in(functions: list[Any]) -> set[str]:
         seen.add(code)
         found.update(code.co_names, (c for c in code.co_consts if isinstance(c, str)))
         todo += [(c, known) for c in code.co_consts if isinstance(c, CodeType)]
-        called = [reach.plain_function(known.get(name)) for name in code.co_names]
+        called = [names.plain_function(known.get(name)) for name in code.co_names]
         todo += [(f.__code__, f.__globals__) for f in called if f is not None and not f.__module__.startswith("torch.")]
     return found
 

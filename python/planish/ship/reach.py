@@ -36,7 +36,7 @@ else:
     CACHED, COMPARED, Difference, Reached = frozen.CACHED, frozen.COMPARED, frozen.Difference, frozen.Reached
     first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
 
-__all__ = ["Difference", "Reached", "dictionary_of", "plain_function", "reach", "unlike", "weight_hooks"]
+__all__ = ["Difference", "Reached", "reach", "unlike", "weight_hooks"]
 
 Tensor = torch.Tensor
 _PLAIN = (Tensor, nn.Parameter)
@@ -60,13 +60,6 @@ _UNSEEN_TYPES: tuple[type, ...] = (
 _UNCHANGING_KINDS = {"lock", "RLock", "dtype", "generic", "ufunc"}  # among them
 #: Python classes of the standard library whose own code reads all of their attributes. Of its others only the identity counts.
 _HOLD_MORE = ("collections", "weakref", "configparser", "queue", "string")
-#: Never part of a call; `__init__` is, where a class is called.
-_SETUP = frozenset(
-    """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
-    __dir__ __doc__ __module__ __qualname__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__ __reduce__ __reduce_ex__
-    __getstate__ __deepcopy__ __copy__ __slots__ __hash__ __dataclass_params__ __match_args__ __parameters__ __orig_bases__ __abstractmethods__
-    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__ __slotnames__ __type_params__ __final__""".split()
-)
 _CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -124,21 +117,6 @@ def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
         asked |= walk.asked
         others |= walk.others
         wide = wide or walk.anything
-
-
-def dictionary_of(cls: type) -> dict[str, Any]:
-    """The dictionary behind a class's read-only view: what is set on the class is seen in it."""
-    return next(d for d in gc.get_referents(cls.__dict__) if isinstance(d, dict))
-
-
-def of_package(cls: type) -> bool:
-    """Whether a class, or one that it derives from, is of an installed package."""
-    return any(names.whose_class(base) == "installed" for base in cls.__mro__)
-
-
-def own_of_planish(cls: type) -> bool:
-    """Whether a class is what Planish put in front of the user's."""
-    return any(name.startswith("_planish") for name in vars(cls))
 
 
 def _tensor_digest(tensor: Tensor) -> str:
@@ -228,10 +206,10 @@ class _Walk:
             parent, _, key = name.rpartition(".")
             owners[id(vars(module))] = (vars(self.modules[parent])["_modules"], key, module) if name and parent in self.modules else None
             owners[id(vars(module)["_modules"])] = owners[id(vars(module))]
-            owners |= {id(dictionary_of(base)): None for base in type(module).__mro__ if base not in (nn.Module, object)}
+            owners |= {id(names.dictionary_of(base)): None for base in type(module).__mro__ if base not in (nn.Module, object)}
         self._patched(nn.Module, _CALLS)
         self._patched(Tensor, self.known)
-        self.found.sizes.append((dictionary_of(Tensor), len(vars(Tensor))))
+        self.found.sizes.append((names.dictionary_of(Tensor), len(vars(Tensor))))
         for name, module in self.modules.items():
             self._module(module, name)
         seen: set[int] = set()
@@ -265,7 +243,7 @@ class _Walk:
 
     def _patched(self, cls: type, mentioned: Iterable[str]) -> None:
         """Methods of torch's own classes that somebody replaced, and those that are mentioned."""
-        place = dictionary_of(cls)
+        place = names.dictionary_of(cls)
         for key in sorted(set(mentioned).intersection(place)):
             if isinstance(place[key], types.FunctionType):
                 self._item(place, key, place[key])
@@ -329,7 +307,7 @@ class _Walk:
                 continue
             self._item(holder, key, attributes[key])
             self._visit(attributes[key], prefix + key)
-        if of_package(type(module)):
+        if names.of_package(type(module)):
             self._extra({k: v for k, v in attributes.items() if k not in mine and k not in _MODULE_FIELDS and k not in skipped}, holder, prefix)
         for key in sorted(self.may_ask.difference(attributes)):
             if not hasattr(type(module), key) and not any(key in attributes[store] for store in _OF_MODULES):
@@ -340,7 +318,7 @@ class _Walk:
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
         self._shadows(type(module), holder, attributes)
-        bases = [dictionary_of(base) for base in type(module).__mro__ if base not in (object, nn.Module)]
+        bases = [names.dictionary_of(base) for base in type(module).__mro__ if base not in (object, nn.Module)]
         for key in sorted((self.known | self._mentions(type(module))).intersection(key for store in _OF_MODULES for key in attributes[store])):
             if key not in attributes:
                 self._missing(holder, key)  # it would come before the module's own
@@ -372,12 +350,12 @@ class _Walk:
 
     def _mentions(self, cls: type) -> frozenset[str]:
         """Attributes that torch's own code of a module's class reads."""
-        return _mentioned_by_torch(cls)
+        return names.mentioned_by_torch(cls)
 
     def _shadows(self, cls: type, holder: dict[str, Any] | None, attributes: dict[str, Any]) -> None:
         """What the class has and the code reads must not appear on the object, before which it would come."""
         for base in cls.__mro__:
-            if own_of_planish(base) or names.whose_class(base) != "own":
+            if names.own_of_planish(base) or names.whose_class(base) != "own":
                 continue
             for key in self.known.intersection(vars(base)):
                 if key not in attributes and not key.startswith("__") and not isinstance(vars(base)[key], property):
@@ -407,7 +385,7 @@ class _Walk:
             self._container(value, path)  # one that two places share is no other than two of the same values
             return
         if self._at is not None and self._at[2] is value:
-            inner = value if isinstance(value, dict) else value.__globals__ if isinstance(value, types.FunctionType) else _instance_dictionary(value)
+            inner = value if isinstance(value, dict) else value.__globals__ if isinstance(value, types.FunctionType) else names.instance_dictionary(value)
             if inner is not None:
                 self.found.owners.setdefault(id(inner), self._at)
         before = self._met(value)
@@ -456,7 +434,7 @@ class _Walk:
             for part in ("fget", "func", "__func__", "__wrapped__"):
                 if callable(inner := getattr(value, part, None)):
                     self._visit(inner, path)
-        elif callable(inner := (_instance_dictionary(value) or {}).get("__wrapped__")):
+        elif callable(inner := (names.instance_dictionary(value) or {}).get("__wrapped__")):
             self._visit_instance(value, path)
             self._visit(inner, f"{path}.__wrapped__")
         elif isinstance(value, _ATOMS):
@@ -622,7 +600,7 @@ class _Walk:
             return
         if outside.reads_files(cls, self.spelled):
             self._cannot(f"'{path}' is a path, and forward may read what lies there, which a program cannot follow; give it as an argument")
-        attributes = _instance_dictionary(value)
+        attributes = names.instance_dictionary(value)
         if home == "torch":
             self._object_of_torch(value, cls, attributes, path)
             return
@@ -670,7 +648,7 @@ class _Walk:
         for key in sorted(k for k in mine if isinstance(k, str)):
             self._item(attributes, key, attributes[key])
             self._visit(attributes[key], f"{path}.{key}")
-        if of_package(cls) and not self._lenient:
+        if names.of_package(cls) and not self._lenient:
             self._extra({k: v for k, v in attributes.items() if k not in mine}, attributes, f"{path}.")
         for key in sorted(self.may_ask.difference(attributes)):
             if not hasattr(cls, key):
@@ -720,7 +698,7 @@ class _Walk:
                 file = getattr(sys.modules.get(base.__module__), "__file__", "") if isinstance(base.__module__, str) else ""
                 if file is None or str(file).endswith((".so", ".pyd")):
                     return True
-        if names.whose_class(cls) not in ("own", "installed") or container or _instance_dictionary(value) is not None:
+        if names.whose_class(cls) not in ("own", "installed") or container or names.instance_dictionary(value) is not None:
             return False
         return not any("__slots__" in vars(base) for base in cls.__mro__)
 
@@ -739,16 +717,16 @@ class _Walk:
             if base in (object, nn.Module):
                 continue
             home = names.whose_class(base)
-            if own_of_planish(base):
-                earlier.append(dictionary_of(base))
+            if names.own_of_planish(base):
+                earlier.append(names.dictionary_of(base))
                 continue
             if home in ("torch", "stdlib"):
                 self._override(cls, base, earlier)
                 if "forward" in vars(base) and issubclass(base, nn.Module):
-                    self._item(dictionary_of(base), "forward", vars(base)["forward"])
+                    self._item(names.dictionary_of(base), "forward", vars(base)["forward"])
                     self._forward_of_torch(vars(base)["forward"], path)
                 continue
-            place = dictionary_of(base)
+            place = names.dictionary_of(base)
             self._lenient += home == "installed"
             if home == "own":
                 self._field(base, "__mro__", base.__mro__)
@@ -794,7 +772,7 @@ class _Walk:
         for key in sorted(k for k in place if isinstance(k, str)):
             implicit = key.startswith("__") and key.endswith("__")
             constructs = construct and key in _CONSTRUCTS
-            if key in _SETUP and not constructs and not (key in _TEXT_OF and self.may_format and not issubclass(base, nn.Module)):
+            if key in names.SETUP and not constructs and not (key in _TEXT_OF and self.may_format and not issubclass(base, nn.Module)):
                 continue
             if key == "forward" and issubclass(base, nn.Module):
                 implicit = True
@@ -990,14 +968,6 @@ def _is_numpy_number(cls: type) -> bool:
     return cls.__module__ == "numpy" and any(base.__name__ == "generic" for base in cls.__mro__)
 
 
-def _instance_dictionary(value: Any) -> dict[str, Any] | None:
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _in_order(value: dict[Any, Any]) -> Iterator[Any]:
     return collections.OrderedDict.__iter__(value) if isinstance(value, collections.OrderedDict) else dict.__iter__(value)
 
@@ -1018,30 +988,3 @@ def weight_hooks(module: nn.Module) -> dict[str, Any]:
 
     hooks = [h for h in module._forward_pre_hooks.values() if isinstance(h, SpectralNorm | WeightNorm | BasePruningMethod)]
     return {vars(hook).get("name") or vars(hook)["_tensor_name"]: hook for hook in hooks}
-
-
-@functools.cache
-def _mentioned_by_torch(cls: type) -> frozenset[str]:
-    """Names in the code that torch itself has of a module's class, from its forward on."""
-    members = {key: inner for base in reversed(cls.__mro__) if base not in (nn.Module, object) and names.whose_class(base) == "torch"
-               for key, value in vars(base).items() if (inner := plain_function(value)) is not None}  # fmt: skip
-    found: set[str] = set()
-    todo = ["forward"]
-    done: set[str] = set()
-    while todo:
-        key = todo.pop()
-        if key in done or key not in members:
-            continue
-        done.add(key)
-        found |= names.reads(members[key].__code__).names
-        todo += [k for k in members if k in found or (k.startswith("__") and k not in _SETUP)]
-    return frozenset(found)
-
-
-def plain_function(member: Any) -> types.FunctionType | None:
-    """The Python function inside a method, property or decorated function; None for anything else."""
-    if isinstance(member, property | functools.cached_property | staticmethod | classmethod | types.MethodType):
-        member = member.fget if isinstance(member, property) else member.func if isinstance(member, functools.cached_property) else member.__func__
-    while "__wrapped__" in (_instance_dictionary(member) or ()):  # and not by asking: an object may answer to any name, or raise what it likes
-        member = vars(member)["__wrapped__"]
-    return member if isinstance(member, types.FunctionType) else None
