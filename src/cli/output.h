@@ -27,7 +27,7 @@ struct Output {
   int error(const Error& error) const;
   /// The document with --json, else the text.
   void result(const std::string& document, const std::string& text) const;
-  /// The same of a verb that judges, whose rows other forms are made of. `verb` names the test suite.
+  /// Results of a verb that judges, whose rows other forms are made of. `verb` names the test suite.
   void result(const std::vector<suite::Row>& rows, const char* verb, const std::string& document,
               const std::string& text) const;
   /// A line for people, on stderr. Not with --json or --quiet.

@@ -49,7 +49,7 @@ int run_station(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--task-timeout") options.task_timeout = std::strtod(arguments[i + 1].c_str(), nullptr);
   }
   constexpr double an_hour = 3600;
-  (void)remove_ownerless_folders("planish-ev-", an_hour);
+  (void)remove_ownerless_folders({"planish-ev-"}, an_hour);
   const auto folder = OwnedFolder::create("planish-ev-");
   if (!folder) {
     fmt::print(stderr, "error: {}\n", folder.error().message);

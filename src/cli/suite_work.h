@@ -42,7 +42,7 @@ struct SuiteWork {
 /// also where none is left.
 Status choose_jobs(std::vector<SuiteJob>& jobs, const std::string& expression);
 
-/// Says how many jobs were not begun where --exitfirst ended the suite; whether it did.
+/// True where --exitfirst ended the suite; says how many jobs were not begun.
 bool stopped_at_first(const SuiteWork& work, const std::vector<suite::Row>& rows, const Output& output);
 
 /// The rows in the order of the jobs: all of them, or those that were done when somebody interrupted. Errors are those

@@ -291,6 +291,23 @@ Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
   return out;
 }
 
+/// What is written, how many it has of what it lists, and the file that it goes to where none is named.
+struct Exported {
+  std::string text;
+  std::size_t count = 0;
+  std::string name;
+};
+
+Result<Exported> exported_as(const std::string& format, const store::Store& store, const Kept& kept) {
+  if (format == "csv") {  // whose lines may have line ends in their quotes
+    PLANISH_TRY(auto trials, trials_csv(store, kept.run));
+    return Exported{std::move(trials.csv), trials.count, fmt::format("trials-{}.csv", kept.run.id)};
+  }
+  PLANISH_TRY(auto lines, format == "pairs" ? pair_lines(store, kept) : trajectory_lines(store, kept));
+  const auto count = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
+  return Exported{std::move(lines), count, fmt::format("{}-{}.jsonl", format, kept.run.id)};
+}
+
 }  // namespace
 
 int trajectories_verb(const TrajectoriesVerb& options, const Output& output) {
@@ -298,30 +315,16 @@ int trajectories_verb(const TrajectoriesVerb& options, const Output& output) {
   if (!store) return output.error(store.error());
   const auto kept = read_run(*store, options.run);
   if (!kept) return output.error(kept.error());
-  const bool csv = options.format == "csv";
-  std::size_t count = 0;
-  const auto table = [&]() -> Result<std::string> {
-    PLANISH_TRY(auto trials, trials_csv(*store, kept->run));
-    count = trials.count;
-    return std::move(trials.csv);
-  };
-  const auto lines = csv                         ? table()
-                     : options.format == "pairs" ? pair_lines(*store, *kept)
-                                                 : trajectory_lines(*store, *kept);
-  if (!lines) return output.error(lines.error());
-  // A line of CSV may have line ends in its quotes.
-  if (!csv) count = static_cast<std::size_t>(std::ranges::count(*lines, '\n'));
+  const auto exported = exported_as(options.format, *store, *kept);
+  if (!exported) return output.error(exported.error());
+  const auto& [text, count, name] = *exported;
   if (options.out.empty() && !output.json) {
-    std::fwrite(lines->data(), 1, lines->size(), stdout);
+    std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_code::success;
   }
   std::error_code ignored;
-  const std::filesystem::path out =
-      std::filesystem::absolute(options.out.empty() ? csv ? fmt::format("trials-{}.csv", kept->run.id)
-                                                          : fmt::format("{}-{}.jsonl", options.format, kept->run.id)
-                                                    : options.out,
-                                ignored);
-  if (auto written = write_file(out, *lines); !written) return output.error(written.error());
+  const std::filesystem::path out = std::filesystem::absolute(options.out.empty() ? name : options.out, ignored);
+  if (auto written = write_file(out, text); !written) return output.error(written.error());
   output.result(dump_json({{"schema_version", ResultDocument::schema_version},
                            {"run", kept->run.id},
                            {"format", options.format},

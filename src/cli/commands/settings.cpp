@@ -19,7 +19,7 @@ constexpr const char* no_config = "--no-config";
 /// In the current folder.
 constexpr const char* of_folder = "planish.toml";
 constexpr const char* of_project = "pyproject.toml";
-/// What the library reads where no file is wanted: with an empty default, --config would take no value.
+/// The file that the library reads where none is wanted: with an empty default, --config would take no value.
 constexpr const char* no_file = "/dev/null";
 
 /// The user's own.
