@@ -32,6 +32,8 @@ struct uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static float2 make_float2(float x, float y) { return {x, y}; }
+struct float4 { float x, y, z, w; };
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 template <typename T> T __ldg(const T* p) { return *p; }
 template <typename T> T __ldcg(const T* p) { return *p; }
 static float __int_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }

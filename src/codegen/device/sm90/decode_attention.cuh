@@ -115,10 +115,16 @@ struct DecodeLayout {
   static constexpr int query_bytes = P::computed ? P::rows * P::features * 2 : 0;
   static constexpr int written_pitch = (P::features + P::columns) * 2;                    ///< of a key and its value
   static constexpr int written_bytes = W::rows * written_pitch + (W::rows + 1) / 2 * 16;  ///< and where they go
-  static constexpr int sums = P::rows * (P::columns + 2);   ///< floats that a warp, or a block, leaves
+  static constexpr int sums = P::rows * (P::columns + 2);  ///< floats that a block leaves
+  /// Floats that a warp leaves. Four lie apart after each 32 columns, so that eight lanes of two rows, whose 16 columns
+  /// follow each other, write to different banks.
+  static constexpr int left_row = P::columns + P::columns / 32 * 4 + (P::columns / 32 % 4 == 0 ? 8 : 0);
+  static constexpr int left_tops = P::rows * left_row, left_totals = left_tops + P::rows;
+  static constexpr int left = left_tops + (2 * P::rows + 3) / 4 * 4;
+  static PL_DEVICE int left_place(int row, int column) { return row * left_row + column + column / 32 * 4; }
   static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
   static constexpr int words = shares + 1;                  ///< and how many blocks have come
-  static constexpr int left_bytes = P::warps * sums > words ? P::warps* sums * 4 : words * 4;
+  static constexpr int left_bytes = P::warps * left > words ? P::warps* left * 4 : words * 4;
   static constexpr int fill_bytes = query_bytes + written_bytes + P::warps * ring_bytes;
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
@@ -252,7 +258,7 @@ struct DecodeWarp {
     }
   }
 
-  /// Sums, maxima and totals of all rows to `to`: [rows][columns], then [rows], then [rows].
+  /// Sums, maxima and totals of all rows to `to`, as DecodeLayout has them.
   PL_DEVICE void leave(float* to, int g, int t) {
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
@@ -260,14 +266,16 @@ struct DecodeWarp {
       all += __shfl_xor_sync(0xffffffffu, all, 2);
       const int row = g + 8 * h;
       if (row >= P::rows) continue;
-      if (t == 0) to[P::rows * P::columns + row] = top[h], to[P::rows * (P::columns + 1) + row] = all;
+      if (t == 0) to[L::left_tops + row] = top[h], to[L::left_totals + row] = all;
 #pragma unroll
       for (int j = 0; j < L::value_pieces; ++j) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          float* const mine = to + row * P::columns + 8 * (2 * t + 8 * j) + i;
-          mine[0] = sums[j * 8 + i][2 * h], mine[8] = sums[j * 8 + i][2 * h + 1];
-        }
+        float4* const mine = (float4*)(to + L::left_place(row, 16 * t + 64 * j));
+        const float(*of)[4] = sums + j * 8;
+        const int low = 2 * h, high = 2 * h + 1;
+        mine[0] = make_float4(of[0][low], of[1][low], of[2][low], of[3][low]);
+        mine[1] = make_float4(of[4][low], of[5][low], of[6][low], of[7][low]);
+        mine[2] = make_float4(of[0][high], of[1][high], of[2][high], of[3][high]);
+        mine[3] = make_float4(of[4][high], of[5][high], of[6][high], of[7][high]);
       }
     }
   }
@@ -371,29 +379,44 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
   constexpr int added = W::rows * line;
   u16* const fresh = (u16*)(share.shared + L::query_bytes);
   int* const places = (int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
-  // All at once: what they are made of is waited for once.
+  // All loads, then all stores: what they are made of is waited for once.
+  constexpr int of_queries = (elements + L::threads - 1) / L::threads, of_added = (added + L::threads - 1) / L::threads;
+  u16 queries[of_queries > 0 ? of_queries : 1], news[of_added > 0 ? of_added : 1];
+  int own_place = -1;
 #pragma unroll
-  for (int e0 = 0; e0 < elements; e0 += L::threads) {
-    const int e = e0 + threadIdx.x;
+  for (int i = 0; i < of_queries; ++i) {
+    const int e = i * L::threads + threadIdx.x;
     if constexpr (P::computed)
-      if (e < elements) ((u16*)share.shared)[e] = P::element(args, share.unit, e / P::features, e % P::features);
+      if (e < elements) queries[i] = P::element(args, share.unit, e / P::features, e % P::features);
   }
 #pragma unroll
-  for (int e0 = 0; e0 < added; e0 += L::threads) {
-    const int e = e0 + threadIdx.x, row = e / line, at = e % line;
+  for (int i = 0; i < of_added; ++i) {
+    const int e = i * L::threads + threadIdx.x, row = e / line, at = e % line;
     if constexpr (W::rows > 0)
       if (e < added)
-        fresh[e] = at < P::features ? W::key(writes, share.unit, row, at)
-                                    : W::value(writes, share.unit, row, at - P::features);
+        news[i] = at < P::features ? W::key(writes, share.unit, row, at)
+                                   : W::value(writes, share.unit, row, at - P::features);
   }
   if constexpr (W::rows > 0) {
     if (threadIdx.x < 2 * W::rows) {
       const int row = threadIdx.x / 2;
       const long long place =
           threadIdx.x % 2 == 0 ? W::key_place(writes, share.unit, row) : W::value_place(writes, share.unit, row);
-      places[threadIdx.x] = place >= 0 && place < P::keys ? (int)place : -1;
+      if (place >= 0 && place < P::keys) own_place = (int)place;
     }
   }
+#pragma unroll
+  for (int i = 0; i < of_queries; ++i) {
+    const int e = i * L::threads + threadIdx.x;
+    if (e < elements) ((u16*)share.shared)[e] = queries[i];
+  }
+#pragma unroll
+  for (int i = 0; i < of_added; ++i) {
+    const int e = i * L::threads + threadIdx.x;
+    if (e < added) fresh[e] = news[i];
+  }
+  if constexpr (W::rows > 0)
+    if (threadIdx.x < 2 * W::rows) places[threadIdx.x] = own_place;
   if constexpr (P::computed || W::rows > 0) decode_barrier<P>();
   if constexpr (W::rows > 0) {
     constexpr int pieces = line / 8;
@@ -483,7 +506,7 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
   // The warps' sums are put together in shared memory, those of the blocks in global memory.
   decode_barrier<P>();
   float* const left = (float*)shared;
-  mine.leave(left + warp * L::sums, g, t);
+  mine.leave(left + warp * L::left, g, t);
   decode_barrier<P>();
   float* const own = partial + (long long)block * L::sums;
   constexpr float log2e = 1.44269504088896340736f;
@@ -492,21 +515,25 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
     P::store(args, unit, row, column, sum * scale / P::divisor(args, unit, row, maximum, total * scale));
   };
   constexpr int tops = P::rows * P::columns, totals = tops + P::rows;
-  for (int e = threadIdx.x; e < P::rows * P::columns; e += L::threads) {
-    const int row = e / P::columns, column = e % P::columns;
-    float top = no_score(), total = 0.0f, sum = 0.0f;
+  constexpr int pairs = P::rows * P::columns / 2;
+  for (int e = threadIdx.x; e < pairs; e += L::threads) {
+    const int row = 2 * e / P::columns, column = 2 * e % P::columns;
+    float top = no_score(), total = 0.0f;
+    float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll
-    for (int w = 0; w < P::warps; ++w) top = fmaxf(top, left[w * L::sums + tops + row]);
+    for (int w = 0; w < P::warps; ++w) top = fmaxf(top, left[w * L::left + L::left_tops + row]);
 #pragma unroll
     for (int w = 0; w < P::warps; ++w) {
-      const float share = decode_share(left[w * L::sums + tops + row], top);
-      total = fmaf(left[w * L::sums + totals + row], share, total);
-      sum = fmaf(left[w * L::sums + e], share, sum);
+      const float share = decode_share(left[w * L::left + L::left_tops + row], top);
+      const float2 one = *(const float2*)(left + w * L::left + L::left_place(row, column));
+      total = fmaf(left[w * L::left + L::left_totals + row], share, total);
+      sum.x = fmaf(one.x, share, sum.x), sum.y = fmaf(one.y, share, sum.y);
     }
     if constexpr (P::splits == 1) {
-      store(row, column, top, total, sum);
+      store(row, column, top, total, sum.x);
+      store(row, column + 1, top, total, sum.y);
     } else {
-      own[e] = sum;
+      ((float2*)own)[e] = sum;
       if (column == 0) own[tops + row] = top, own[totals + row] = total;
     }
   }
@@ -520,7 +547,6 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
     // Of each row: what each block's sums are worth, then the total. The same order whoever is last.
     const float* const all = partial + (long long)unit * P::splits * L::sums;
     float* const shares = left;
-    constexpr int pairs = P::rows * P::columns / 2;
     const auto pair = [&](int s, int e) { return __ldcg((const float2*)(all + s * L::sums + 2 * e)); };
     // A thread's first sums are on their way while the shares are computed, where they are few.
     constexpr int held = P::splits <= 16 ? P::splits : 0;
@@ -530,13 +556,15 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
       for (int s = 0; s < held; ++s) first_sums[s] = pair(s, threadIdx.x);
     }
     for (int row = warp; row < P::rows; row += P::warps) {
-      float top = no_score(), total = 0.0f;
-      for (int s = lane; s < P::splits; s += 32) top = fmaxf(top, __ldcg(all + s * L::sums + tops + row));
+      const auto top_of = [&](int s) { return __ldcg(all + s * L::sums + tops + row); };
+      const float own_top = lane < P::splits ? top_of(lane) : no_score();
       const float own_total = lane < P::splits ? __ldcg(all + lane * L::sums + totals + row) : 0.0f;
+      float top = own_top, total = 0.0f;
+      for (int s = lane + 32; s < P::splits; s += 32) top = fmaxf(top, top_of(s));
 #pragma unroll
       for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, apart));
       for (int s = lane; s < P::splits; s += 32) {
-        const float share = decode_share(__ldcg(all + s * L::sums + tops + row), top);
+        const float share = decode_share(s < 32 ? own_top : top_of(s), top);
         shares[row * P::splits + s] = share;
         total = fmaf(s < 32 ? own_total : __ldcg(all + s * L::sums + totals + row), share, total);
       }
