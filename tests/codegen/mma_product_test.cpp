@@ -202,6 +202,9 @@ std::vector<MmaCase> mma_cases() {
   out.push_back({.rows = 40, .columns = 300, .depth = 64, .tile_rows = 32, .tile_columns = 256, .warps_columns = 4});
   out.back().b_across = true;
   out.back().blocks = 1;
+  out.push_back({.rows = 200, .columns = 260, .depth = 64, .tile_rows = 128, .tile_columns = 128, .warps_rows = 1});
+  out.back().a_across = out.back().b_across = true;
+  out.back().columns = 264;
   return out;
 }
 
