@@ -44,7 +44,7 @@ struct MmaProductLayout {
   static constexpr int partial_floats = P::tile_rows * P::tile_columns * P::parts;  // of a tile and a part of k
   static constexpr int tiles = across * down * P::units;                            // where there are no groups
 
-  static constexpr bool is_power(int n) { return (n & (n - 1)) == 0; }
+  static PL_DEVICE constexpr bool is_power(int n) { return (n & (n - 1)) == 0; }
   static_assert(P::tile_depth == 32 || P::tile_depth == 64);
   static_assert(own_rows * P::warps_rows == P::tile_rows && own_columns * P::warps_columns == P::tile_columns);
   static_assert(own_rows % 16 == 0 && own_columns % 16 == 0 && P::stages >= 2);
