@@ -11,16 +11,20 @@ inline constexpr const char* sm80_ptx = R"(#pragma once
 static u32 shared_address(const void* p) { return (u32)((const unsigned char*)p - pl_smem); }
 static bool late_copies;
 static long conflicts;  // of banks, where matrices are loaded
-struct Copy { u32 to; const char* from; bool there; };
+struct Copy { u32 to; const char* from; int bytes; };
 static std::vector<Copy> asked[most_threads];
 static std::deque<std::vector<Copy>> copy_groups[most_threads];
 static void land(const Copy& copy) {
-  if (copy.there) std::memcpy(pl_smem + copy.to, copy.from, 16); else std::memset(pl_smem + copy.to, 0, 16);
+  std::memset(pl_smem + copy.to, 0, 16);
+  std::memcpy(pl_smem + copy.to, copy.from, copy.bytes);
 }
-static void cp_async_if(u32 to, const char* from, bool there) {
-  if (to % 16 != 0 || to + 16 > shared_size || (there && (u64)from % 16 != 0)) std::abort();
-  if (late_copies) asked[own].push_back({to, from, there}); else land({to, from, there});
+static void cp_async_16(u32 to, const void* from, int bytes) {
+  if (to % 16 != 0 || to + 16 > shared_size || bytes < 0 || bytes > 16) std::abort();
+  if ((u64)from % 16 != 0) std::abort();
+  const Copy copy{to, (const char*)from, bytes};
+  if (late_copies) asked[own].push_back(copy); else land(copy);
 }
+static void cp_async_if(u32 to, const char* from, bool there) { cp_async_16(to, from, there ? 16 : 0); }
 static void cp_async_commit() {
   copy_groups[own].push_back(std::move(asked[own]));
   asked[own].clear();

@@ -20,6 +20,7 @@
 //   a(unit), b(part, unit)              where their first elements lie; unit: of a batch, or b's group
 
 #include "product_tiles.cuh"
+#include "sm80/fragments.cuh"
 #include "sm80/ptx.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 128.
@@ -53,19 +54,6 @@ struct MmaProductLayout {
   static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
 };
 
-/// Where 16 bytes of an operand's tile lie: of a row, at 8 k; or across, of a k, at 8 rows. The eight that a warp reads
-/// at once meet in no bank, nor do those that it writes.
-template <bool across, int depth>
-PL_DEVICE u32 product_place(int row, int k) {
-  if constexpr (across) {
-    return row / 64 * (depth * 128) + k * 128 + (row / 8 % 8 ^ k % 8) * 16;
-  } else if constexpr (depth == 64) {
-    return row * 128 + (k / 8 ^ row % 8) * 16;
-  } else {
-    return row * 64 + (k / 8 ^ row / 2 % 4) * 16;
-  }
-}
-
 /// What a thread brings of one operand: pieces of 16 bytes, some rows, or some k, from each other.
 template <int rows, int limit, int depth, int whole_depth, bool across, int threads, long long row_stride,
           long long depth_stride>
@@ -95,40 +83,19 @@ struct ProductSource {
 
   /// Those of one stage, and steps on.
   PL_DEVICE void bring(u32 to, int k) {
-    const u32 own = to + product_place<across, depth>(own_row(), own_k());
+    const u32 own = to + fragment_place<across, depth>(own_row(), own_k());
 #pragma unroll
     for (int i = 0; i < pieces + some; ++i) {
       const int further = i * apart;
       bool is_there = across ? there != 0 : (there >> i & 1) != 0;
       if (whole_depth % depth != 0) is_there = is_there & (k + own_k() + (across ? further : 0) < whole_depth);
       const char* const at = from + further * (across ? depth_stride : row_stride) * 2;
-      const u32 place = across && apart % 8 != 0 ? to + product_place<across, depth>(own_row(), own_k() + further)
+      const u32 place = across && apart % 8 != 0 ? to + fragment_place<across, depth>(own_row(), own_k() + further)
                                                  : own + further * (across ? 128 : depth * 2);
       if (!some || i < pieces || (int)threadIdx.x + i * threads < (across ? depth : rows) * line)
         cp_async_if(place, at, is_there);
     }
     from += depth * depth_stride * 2;
-  }
-};
-
-/// Fragments of one operand that a warp has: of the first, whose 16 rows are four matrices one below the other, or of
-/// the second, whose matrices of one k lie beside each other.
-template <bool first, bool across, int depth>
-struct ProductFragments {
-  u32 own;
-  PL_DEVICE explicit ProductFragments(int row) {
-    const int lane = (int)threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
-    const int more = first ? low : high, k = first ? high : low;
-    own = across ? product_place<true, depth>(row + more, k + lane % 8)
-                 : product_place<false, depth>(row + more + lane % 8, k);
-  }
-  /// Of 16 rows from 16 · i of the warp's on, and 16 k.
-  PL_DEVICE void load(u32 (&r)[4], u32 tile, int i, int k) const {
-    if constexpr (across) {
-      load_matrices_transposed(r, ((tile + own) ^ (i % 4 * 32)) + i / 4 * (depth * 128) + k * 128);
-    } else {
-      load_matrices(r, ((tile + own) ^ (k * 2)) + i * (16 * depth * 2));
-    }
   }
 };
 
@@ -258,8 +225,8 @@ class MmaProduct {
   float* const partial;
   u32* const arrived;
   const int warp;
-  const ProductFragments<true, P::a_across, P::tile_depth> own_a;
-  const ProductFragments<false, P::b_across, P::tile_depth> own_b;
+  const OperandFragments<true, P::a_across, P::tile_depth> own_a;
+  const OperandFragments<false, P::b_across, P::tile_depth> own_b;
 };
 
 /// All of a kernel of MmaProductLayout<P>::threads threads a block, with `bytes` + 128 of dynamic shared memory at
