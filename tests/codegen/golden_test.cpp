@@ -207,6 +207,9 @@ std::vector<Golden> golden_sources() {
   out.add("product", "linear_gelu", samples::linear_sample(2048, 4096, 1024, half).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
   out.add("product", "linear_gelu_sm80", samples::linear_sample(2048, 4096, 1024, half).kernel, older("sm_80"));
+  samples::Heads causal{.heads = 8, .keyed = 2, .queries = 512, .keys = 512, .features = 128, .dtype = half};
+  causal.causal = true;
+  out.add("attention", "causal_sm80", samples::attention_sample(causal).kernel, older("sm_80"));
   out.add("product", "bmm_sm86", samples::heads_sample(8, 12, 512, 64, half).kernel, older("sm_86"));
   out.add("skinny", "linear_gelu_sm80", samples::linear_sample(4, 2048, 2048, half).kernel, older("sm_80"));
   const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};

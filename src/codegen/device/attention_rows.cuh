@@ -5,7 +5,8 @@
 //   int rows, blocks, tiles              queries of a block; blocks of a unit; in all
 //   int columns, exchange_pitch          of sums; of a row in what a warp hands its lanes, floats
 // A thread's fragment of 16 rows has of each 8 keys, or columns, four: two neighbours of row lane / 4, and of the row 8
-// further.
+// further. Whoever includes it has included a file of instructions: exp2_fast(), pack_bf16() and pack_f16() are of
+// that.
 
 #include "softmax.cuh"
 #include "types.cuh"

@@ -30,10 +30,14 @@
 
 // ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/product_tiles.cuh ----
+// Tiles of 16-bit operands in shared memory, as threads write them 16 bytes at a time, and as warps load fragments for
+// mma.sync from them.
+
 // Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
 // mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
 
 // ---- src/codegen/device/sm80/ptx.cuh ----
+// ---- src/codegen/device/sm80/fragments.cuh ----
 // ---- src/codegen/device/sm80/product.cuh ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 struct Policy {

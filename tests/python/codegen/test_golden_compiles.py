@@ -19,6 +19,7 @@ WARPS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")  # whose ten
 KERNELS = {
     "product/linear_gelu_sm80_bf16.cu": WARPS,
     "product/bmm_sm86_bf16.cu": WARPS,
+    "attention/causal_sm80_bf16.cu": WARPS,
     "skinny/linear_gelu_sm80_bf16.cu": WARPS,
     "decode_attention/grouped_sm80_bf16.cu": WARPS,
     "product/linear_gelu_bf16.cu": ("sm_90a",),

@@ -15,9 +15,10 @@
 // and
 //   queries(unit), keys(unit), values(unit)              where their first elements lie
 
-#include "attention_rows.cuh"
 #include "sm80/fragments.cuh"
 #include "sm80/ptx.cuh"
+// Behind the instructions, which it calls by name.
+#include "attention_rows.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 128.
 template <typename P>

@@ -32,10 +32,11 @@
 //   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
-#include "attention_rows.cuh"
 #include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
+// Behind the instructions, which it calls by name.
+#include "attention_rows.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 1024.
 template <typename P>
