@@ -3,6 +3,7 @@
 /// What `sm80/product.cuh` and `sm80/attention.cuh` run on where there is no GPU: their file of instructions once more,
 /// as C++, behind the language of `sm90_machine.h`. A copy lands when it is asked for, or not before its thread waits
 /// for it (`late_copies`): a place that is filled too early, or read too early, holds something else in one of the two.
+/// Where copies land at once, a warp runs on for as long as it can.
 namespace planish::codegen {
 
 /// In place of `sm80/ptx.cuh`.
@@ -35,6 +36,7 @@ template <int left> void cp_async_wait() {
 }
 static void begin_copies(bool late) {
   late_copies = late;
+  skewed = !late;
   for (int i = 0; i < most_threads; ++i) asked[i].clear(), copy_groups[i].clear();
 }
 struct Matrices { unsigned char rows[32][16]; };
