@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/attention_samples.h"
 #include "codegen/compiled.h"
 #include "codegen/contraction/mma_product.h"
 #include "codegen/contraction_samples.h"
@@ -146,6 +147,30 @@ TEST_CASE("products of two 16-bit tensors have guesses for mma.sync from sm_80 o
   // Before sm_80 there is no such instruction.
   for (const Genome& guess : seeds(sample.kernel, older("sm_75")))
     CHECK_FALSE(emit(sample.kernel, older("sm_75"), guess)->source.contains("mma.sync"));
+}
+
+TEST_CASE(
+    "few rows and few queries have kernels from sm_80 on, which are launched in turn where that is all there is") {
+  const auto skinny = samples::linear_sample(4, 2048, 2048, DType::bf16);
+  const samples::Heads one_token{
+      .heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = DType::bf16};
+  const auto decode = samples::attention_sample(one_token);
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_100a"}) {
+    for (const auto& [sample, call] : {std::pair{&skinny, "skinny_product<"}, {&decode, "decode_attention<"}}) {
+      CAPTURE(arch);
+      CAPTURE(call);
+      const Device device = older(arch);
+      const auto guesses = seeds(sample->kernel, device);
+      REQUIRE_FALSE(guesses.empty());
+      const auto emitted = emit(sample->kernel, device, guesses.front());
+      REQUIRE(emitted);
+      const bool chained = backend::architecture(arch).dependent_launch;
+      CHECK(emitted->source.contains(call));
+      CHECK(emitted->source.contains(fmt::format("chained = {};", chained)));
+      CHECK(emitted->early.has_value() == chained);
+      CHECK(emitted->shared <= device.shared_bytes);
+    }
+  }
 }
 
 TEST_CASE("where warps ask for products, a partition has those of 16-bit tensors, and leaves others to PyTorch") {
