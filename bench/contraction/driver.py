@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import glob
 import os
 import shutil
@@ -48,13 +49,26 @@ def _nvrtc() -> ctypes.CDLL | None:
     return None
 
 
+@functools.cache
+def architecture() -> str:
+    """Of the first GPU, asked without a context of its own; Hopper where there is none."""
+    nvidia_smi = shutil.which("nvidia-smi")
+    if nvidia_smi is None:
+        return "sm_90a"
+    answer = subprocess.run([nvidia_smi, "--query-gpu=compute_cap", "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout.split()
+    if not answer:
+        return "sm_90a"
+    major, minor = answer[0].split(".")
+    return f"sm_{major}{minor}" + ("a" if int(major) >= 9 else "")
+
+
 def _nvcc(source: str) -> tuple[bytes, str]:
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "k.cu"), "w") as file:
             file.write(source)
         run = subprocess.run(
-            [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas", "-v", "k.cu", "-o", "k.cubin"],
+            [nvcc, f"-arch={architecture()}", "-cubin", "-Xptxas", "-v", "k.cu", "-o", "k.cubin"],
             cwd=folder,
             capture_output=True,
             text=True,
@@ -67,13 +81,13 @@ def _nvcc(source: str) -> tuple[bytes, str]:
 
 
 def compile_text(source: str) -> tuple[bytes, str]:
-    """A cubin for sm_90a and what the compiler said; through NVRTC, else nvcc. RuntimeError where the text does not compile."""
+    """A cubin for the GPU that is there and what the compiler said; through NVRTC, else nvcc. RuntimeError where the text does not compile."""
     lib = _nvrtc()
     if lib is None:
         return _nvcc(source)
     program = ctypes.c_void_p()
     lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"contraction.cu", 0, None, None)
-    options = [b"--gpu-architecture=sm_90a", b"--ptxas-options=-v"]
+    options = [f"--gpu-architecture={architecture()}".encode(), b"--ptxas-options=-v"]
     status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     lib.nvrtcGetProgramLogSize(program, ctypes.byref(size))

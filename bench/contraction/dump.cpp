@@ -1,7 +1,9 @@
 // planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention]
-// [--large] [--seeds N] [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their
-// first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is
-// not legal, left out), as one JSON document that check.py compiles, runs, compares and times.
+// [--large] [--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...: emits products (or convolutions) of
+// several shapes with their first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192
+// pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
+// times. `--arch sm_80` emits what it would for an A100, which runs on later GPUs too, and leaves out what is PyTorch's
+// there.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -9,9 +11,12 @@
 #include <random>
 #include <string_view>
 
+#include "backend/architecture.h"
 #include "codegen/attention_samples.h"
+#include "codegen/contraction/contraction.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/genome.h"
+#include "codegen/narrow_products.h"
 
 namespace {
 
@@ -49,6 +54,9 @@ int main(int argc, char** argv) {
   bool large = false, convolutions = false, last = false, layers = false, transposed = false, pooled = false,
        folded = false, spread = false, attention = false;
   std::size_t seeds_each = 2;
+  Device device;
+  device.target = &backend::cuda();
+  device.arch = "sm_90a";
   int random = 0;
   std::vector<Genome> changes;
   for (int i = 1; i < argc; ++i) {
@@ -73,6 +81,11 @@ int main(int argc, char** argv) {
       spread = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
+    } else if (arg == "--arch" && i + 1 < argc) {
+      device.arch = argv[++i];
+      device.shared_bytes = backend::architecture(device.arch).block_shared_bytes;
+    } else if (arg == "--sms" && i + 1 < argc) {
+      device.sms = std::atoi(argv[++i]);
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
     } else if (arg == "--genome" && i + 1 < argc) {
@@ -86,14 +99,11 @@ int main(int argc, char** argv) {
       std::fprintf(
           stderr,
           "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
-          "[--seeds N] [--random N] [--genome TEXT]...\n",
+          "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...\n",
           argv[0]);
       return 2;
     }
   }
-  Device device;
-  device.target = &backend::cuda();
-  device.arch = "sm_90a";
   if (!large) device.l2_bytes = 1;  // small ones stand for large ones, whose results are many times the cache
   std::mt19937_64 rng(1);
   json out = json::array();
@@ -106,6 +116,7 @@ int main(int argc, char** argv) {
                             : last         ? samples::channels_last_samples(large)
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
+    if (tensor_cores(device) != TensorCores::warpgroups && multiplies_wide(sample.kernel)) continue;
     auto genomes = seeds(sample.kernel, device);
     if (convolutions || last || layers || transposed || pooled || folded ||
         spread) {  // the best guesses of one product, and of three

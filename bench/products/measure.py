@@ -338,22 +338,25 @@ class Subject:
             tensors = [self.a, b, self.out, self.ends, self.maps, partial, arrived]
             cuda.launch(function, blocks, 128 * (t.consumers + 1), at["shared"], tensors)
 
+        return self.checked([lambda b=b: call(b) for b in self.b])  # type: ignore[misc]
+
+    def checked(self, calls: list[Callable[[], Any]]) -> tuple[dict[str, Any], list[Callable[[], Any]]]:
+        """Of calls with each copy of b, the first of which has the expected results."""
         self.out.fill_(float("nan"))
-        call(self.b[0])
+        calls[0]()
         torch.cuda.synchronize()
         first = self.out.clone()
-        row = {"error": self.error(), "whole": not bool(first[:-8].isnan().any()), "outside": bool(first[-8:].isnan().all())}
-        call(self.b[0])
+        row: dict[str, Any] = {"error": self.error(), "whole": not bool(first[:-8].isnan().any()), "outside": bool(first[-8:].isnan().all())}
+        calls[0]()
         torch.cuda.synchronize()
         row["same_bits"] = torch.equal(first[:-8], self.out[:-8])
         row["right"] = row["error"] < 0.01 and row["whole"] and row["outside"] and row["same_bits"]
-        return row, [lambda b=b: call(b) for b in self.b]  # type: ignore[misc]
+        return row, calls
 
 
-def measure(s: Shape, cuda: Cuda, cubins: dict[Tiling, Path]) -> dict[str, Any]:
-    subject = Subject(s)
+def measure(s: Shape, cuda: Cuda, cubins: dict[Any, Path], subject: Subject) -> dict[str, Any]:
     row: dict[str, Any] = asdict(s) | {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "tilings": []}
-    kept: list[tuple[float, Tiling, list[Callable[[], Any]]]] = []
+    kept: list[tuple[float, Any, list[Callable[[], Any]]]] = []
     for t, cubin in cubins.items():
         checked, calls = subject.own(cuda, cubin, t)
         timed = subject.times(calls, 3000)
@@ -416,7 +419,7 @@ def main() -> None:
                     break
                 torch.manual_seed(number)
                 try:
-                    row = measure(s, cuda, {t: cubins[each, t].result() for each, t in jobs if each == s})
+                    row = measure(s, cuda, {t: cubins[each, t].result() for each, t in jobs if each == s}, Subject(s))
                 except RuntimeError as error:  # a fault of the GPU ends the process: another does the rest
                     print("FAILED", s.name, tilings(s, given.top), error, flush=True)
                     left = [each.name for each in chosen[number + 1 :]]

@@ -19,6 +19,7 @@ struct Architecture {
 
   // Operations a clock of a multiprocessor; a multiply-add counts as two. Tensor: products of 16-bit numbers.
   double fp32 = 0, tensor16 = 0;
+  double warp16 = 0;  ///< the same by mma.sync, where that is not all that tensor cores can do
 
   // Instructions.
   bool async_copies = false;      ///< cp.async
@@ -28,6 +29,9 @@ struct Architecture {
   bool dependent_launch = false;  ///< griddepcontrol
   bool wgmma = false;             ///< warpgroup products
   bool tcgen05 = false;           ///< products in tensor memory
+
+  /// Products of 16-bit numbers that warps ask for, an operation a clock as above; 0: none.
+  double mma_rate() const { return !mma16 ? 0 : warp16 > 0 ? warp16 : tensor16; }
 };
 
 /// The architecture of this name, or the nearest one that is known: of the same major version, else Hopper without what

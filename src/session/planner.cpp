@@ -273,7 +273,7 @@ class SynthPlan : public Plan {
 /// What rules may know of the device.
 rewrite::Options rewrites_for(const codegen::Device& device) {
   rewrite::Options options;
-  options.library_products = !codegen::schedules_contractions(device);
+  options.library_products = codegen::tensor_cores(device) != codegen::TensorCores::warpgroups;
   if (!device.target->on_host) {
     // Two tiles of 128 by 128 for each of 132 multiprocessors. A product of 4,096³ takes 0.54 ms on an H200: half a
     // wave here and there, packing parts twice and a pass over the results take more than a tenth of it (counted, not
@@ -293,6 +293,7 @@ class SynthPlanner : public Planner {
     task->device = device_of(device);
     codegen::PartitionOptions options;
     options.limits.contractions = codegen::schedules_contractions(task->device);
+    options.limits.narrow_products = codegen::tensor_cores(task->device) == codegen::TensorCores::warps;
     options.limits.grouped = true;
     options.limits.longest_order = codegen::longest_order(task->device);
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));

@@ -206,8 +206,15 @@ std::vector<Golden> golden_sources() {
   const DType half = DType::bf16;
   out.add("product", "linear_gelu", samples::linear_sample(2048, 4096, 1024, half).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
+  out.add("product", "linear_gelu_sm80", samples::linear_sample(2048, 4096, 1024, half).kernel, older("sm_80"));
+  samples::Heads causal{.heads = 8, .keyed = 2, .queries = 512, .keys = 512, .features = 128, .dtype = half};
+  causal.causal = true;
+  out.add("attention", "causal_sm80", samples::attention_sample(causal).kernel, older("sm_80"));
+  out.add("product", "bmm_sm86", samples::heads_sample(8, 12, 512, 64, half).kernel, older("sm_86"));
+  out.add("skinny", "linear_gelu_sm80", samples::linear_sample(4, 2048, 2048, half).kernel, older("sm_80"));
   const samples::Heads one_token{.heads = 8, .keyed = 2, .queries = 1, .keys = 2048, .features = 128, .dtype = half};
   out.add("decode_attention", "grouped", samples::attention_sample(one_token).kernel, h200());
+  out.add("decode_attention", "grouped_sm80", samples::attention_sample(one_token).kernel, older("sm_80"));
   const samples::OrderCase router{.rows = 64, .length = 128, .ranks = 8, .softmax = true},
       sampling{.rows = 2, .length = 151936, .ranks = 50}, vocabulary{.rows = 8, .length = 4096, .ranks = 4096};
   for (const auto& [name, order] : {std::pair{"router", router}, {"sampling", sampling}, {"sort", vocabulary}}) {

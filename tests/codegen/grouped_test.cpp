@@ -361,6 +361,15 @@ TEST_CASE("grouped products have guesses for the device file on Hopper, and rows
   wrong["tile_n"] = 256;
   CHECK(schedule->illegal(wrong) == "a consumer's sums are more than its registers");
   // fp32 has no such file: rows are folded, each with the matrix of its group.
+  // By warps before Hopper: one launch of as many blocks as there may be tiles.
+  const Device a100 = older("sm_80");
+  const auto by_warps = seeds(*kernel, a100);
+  REQUIRE_FALSE(by_warps.empty());
+  const auto launch = emit(*kernel, a100, by_warps.front());
+  REQUIRE(launch);
+  CHECK(launch->source.contains("product_by_mma<Policy>"));
+  CHECK(launch->source.contains("PL_DEVICE int group_end(int i) const"));
+  CHECK(launch->after.empty());
   const auto fp32 = grouped_kernel({64, 32, 48, {10, 64}});
   REQUIRE(fp32);
   const auto rows = schedule_of(*fp32, h200());

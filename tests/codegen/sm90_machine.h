@@ -52,8 +52,16 @@ static std::deque<std::function<void()>> late;  // copies under way
 static int fibers_at_work() { return threads * blocks_of_cluster; }
 static unsigned char* shared_memory() { return pl_smem + own / threads * shared_size; }
 
+static bool skewed;  // a warp runs on for as long as it can, before others do
 static void next() {
   const int from = own;
+  for (int i = 1; skewed && idle < 64 && i < 32; ++i) {
+    const int to = from / 32 * 32 + (from + i) % 32;
+    if (fibers[to].over) continue;
+    own = to;
+    swapcontext(&fibers[from].context, &fibers[to].context);
+    return;
+  }
   for (int i = 1; i <= fibers_at_work(); ++i) {
     const int to = (from + i) % fibers_at_work();
     if (fibers[to].over) continue;

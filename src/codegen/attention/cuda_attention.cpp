@@ -33,7 +33,7 @@ Tiling plan_of(const Genome& genome) {
 }  // namespace
 
 std::string attention_lacks(const Kernel& kernel, const Device& device) {
-  if (!schedules_contractions(device)) return "the device has no wgmma";
+  if (tensor_cores(device) != TensorCores::warpgroups) return "the device has no wgmma";
   if (kernel.anchor != Anchor::attention) return "not attention";
   const auto parts = attention_of(kernel);
   if (!parts) return parts.error().message;

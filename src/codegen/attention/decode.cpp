@@ -33,9 +33,10 @@ DecodeTiling decode_plan(const Genome& genome) {
   return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
 }
 
-/// Keys so few that the launches beside it matter more: it has a block a multiprocessor then, of half its shared memory
-/// (printing::half_shared).
+/// Keys so few that the launches beside it, where there are any, matter more: it has a block a multiprocessor then, of
+/// half its shared memory (printing::half_shared).
 bool is_brief(const Decode& d, const Device& device) {
+  if (!backend::architecture(device.arch).dependent_launch) return false;
   constexpr std::int64_t few = 128 << 10;  // bytes a multiprocessor
   return d.units <= device.sms && d.units * d.length * decode_key_bytes(d) <= few * device.sms;
 }
@@ -191,6 +192,7 @@ Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const 
                             const Genome& genome, const DecodeWrites& writes) {
   DecodeTiling plan = decode_plan(genome);
   plan.beside = is_brief(d, device);
+  plan.chained = backend::architecture(device.arch).dependent_launch;
   plan.written = writes.scatter == nullptr ? 0 : static_cast<int>(writes.rows.rows);
   if (const auto why = illegal_plan(d, plan, device); !why.empty()) return fail("illegal_genome", why);
   DecodeText text = print_decode(kernel, parts, d, plan, writes);
@@ -206,7 +208,7 @@ Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const 
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) out.args.push_back({Kind::output, static_cast<int>(o)});
   for (const int input : text.written)
     out.args.push_back({Kind::input, static_cast<int>(kernel.inputs.size()) + input});
-  out.early.emplace();
+  if (plan.chained) out.early.emplace();
   if (writes.scatter == nullptr) out.few_queries = genome;
   if (plan.splits == 1) return out;
   out.scratch_bytes = {d.units * plan.splits * decode_partial_bytes(d), d.units * 4};

@@ -57,6 +57,7 @@ struct DecodeTiling {
   int blocks = 1;       ///< of a multiprocessor at once
   bool beside = false;  ///< a block of another launch has room beside one of this
   int written = 0;      ///< keys and values that it writes, of each unit
+  bool chained = true;  ///< it may begin before the launch before it has ended
 };
 /// Bytes of a key and its value.
 std::int64_t decode_key_bytes(const Decode& decode);

@@ -124,8 +124,8 @@ class DecodePrinter {
     writer_.line(fmt::format("static constexpr int key_together = {}, value_together = {};", d_.keys.together,
                              d_.values.together));
     writer_.line(fmt::format("static constexpr bool weighs = {};", d_.values.weighs()));
-    writer_.line(fmt::format("static constexpr bool bf16 = {}, computed = {}, chained = true;",
-                             d_.element == DType::bf16, d_.computed));
+    writer_.line(fmt::format("static constexpr bool bf16 = {}, computed = {}, chained = {};", d_.element == DType::bf16,
+                             d_.computed, plan_.chained));
     const bool looks_up = d_.keys.together > 0 || d_.values.together > 0;
     writer_.line(fmt::format("static constexpr int ahead = {};",
                              last_keys_of(kernel_, a_).empty() && !looks_up ? most_ahead : 0));

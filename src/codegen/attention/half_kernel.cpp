@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numbers>
 #include <string_view>
 #include <utility>
@@ -17,14 +16,23 @@ namespace {
 
 using contraction::PlaceWriter;
 
+/// What kernels of both device files have: everything but how factors are brought and multiplied.
 class HalfPrinter {
  public:
-  HalfPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, const HalfTiling& plan, int exchange)
-      : kernel_(kernel), a_(a), half_(half), plan_(plan), exchange_(exchange), writer_(kernel) {
+  HalfPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, int tile_keys, int section,
+              int exchange)
+      : kernel_(kernel),
+        a_(a),
+        half_(half),
+        tile_keys_(tile_keys),
+        section_(section),
+        exchange_(exchange),
+        writer_(kernel) {
     for (const Output& output : kernel.outputs) roots_.push_back(output.node);
   }
+  virtual ~HalfPrinter() = default;
 
-  HalfKernel print() {
+  HalfKernel print(std::string_view file) {
     HalfKernel out;
     find_inputs();
     out.inputs = inputs_;
@@ -32,23 +40,21 @@ class HalfPrinter {
     policy();
     functors();
     entry();
-    static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
     out.printed = std::move(writer_.out);
-    out.source = contraction::place_prelude() + device_text(files) + out.printed;
-    out.tiles = half_.unit_count * blocks_of_unit(half_, plan_);
-    out.threads = 128 * (plan_.consumers + 1);
-    out.shared_bytes = attention::shared_bytes(half_, plan_, exchange_);
+    out.source = contraction::place_prelude() + device_text({&file, 1}) + out.printed;
     return out;
   }
 
- private:
+ protected:
+  virtual void instructions() { line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }"); }
+  virtual void tiling() = 0;
+  virtual void factors() = 0;
+  virtual void entry() = 0;
+
   void line(std::string_view text) { writer_.line(text); }
   void open(std::string_view text) { writer_.open(text); }
   void close() { writer_.close(); }
   std::int64_t extent(int variable) const { return kernel_.space.extent(variable); }
-  std::string element() const { return half_.element == DType::bf16 ? "bf16" : "f16"; }
-  std::int64_t columns() const { return (half_.columns + 7) / 8 * 8; }
-
   void find_inputs() {
     std::vector<int> read = roots_;
     read.insert(read.end(), {a_.shift, a_.divisor});
@@ -60,23 +66,15 @@ class HalfPrinter {
     std::ranges::sort(inputs_);
   }
 
-  void instructions() {
-    line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }");
-    line(fmt::format("PL_WGMMA_SHARED(pl_scores, {}, \"{}\", 0)", plan_.keys, element()));
-    line(fmt::format("PL_WGMMA_REGISTERS(pl_values, {}, \"{}\", 1)", columns(), element()));
-  }
-
-  bool ragged() const { return half_.key_count % plan_.keys != 0; }
+  bool ragged() const { return half_.key_count % tile_keys_ != 0; }
 
   void policy() {
     open("struct Policy {");
     line(fmt::format("static constexpr int features = {}, columns = {}, rows = {}, keys = {}, units = {};",
                      half_.features, half_.columns, half_.rows, half_.key_count, half_.unit_count));
-    line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
-                     plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
-    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {}, bf16 = {}, plain = {}, masks = {};",
-                     plan_.overlap, plan_.ping_pong, half_.element == DType::bf16, half_.plain,
-                     ragged() || !half_.tests.empty()));
+    tiling();
+    line(fmt::format("static constexpr bool bf16 = {}, plain = {}, masks = {};", half_.element == DType::bf16,
+                     half_.plain, ragged() || !half_.tests.empty()));
     const double natural = half_.plain ? half_.factor : 1;
     line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
                      printing::literal(DType::f32, natural * std::numbers::log2e, 0),
@@ -91,16 +89,7 @@ class HalfPrinter {
           fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
-    line(fmt::format(
-        "PL_DEVICE void scores(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_scores(d, a, b, keep); }}",
-        plan_.keys / 2));
-    open(fmt::format("PL_DEVICE void values(float (&d)[{}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {{",
-                     columns() / 2));
-    line("pl_values(d, a0, a1, a2, a3, b, keep);");
-    close();
-    operand("queries", half_.queries, 64 * plan_.consumers);
-    operand("keys", half_.keys, plan_.keys);
-    operand("values", half_.values, plan_.keys);
+    factors();
     tiles();
     visible();
     ahead();
@@ -111,29 +100,6 @@ class HalfPrinter {
     writer_.close_declaration();
   }
 
-  /// Its map, and the copy of a box of so many rows.
-  void operand(std::string_view name, const MappedOperand& operand, int box) {
-    open(fmt::format("PL_DEVICE void map_{}(u32 map) const {{", name));
-    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", 2 + operand.units.size(),
-                     half_.element == DType::bf16, operand.input, operand.begin));
-    line(fmt::format("tensor_map_dim<0>(map, {}, 64);", extent(operand.line)));
-    line(fmt::format("tensor_map_dim<1>(map, {}, {});", extent(operand.row), box));
-    line(fmt::format("tensor_map_stride<1>(map, {}ull);", 2 * operand.row_stride));
-    std::string places;
-    for (std::size_t i = 0; i < operand.units.size(); ++i) {
-      const auto& [variable, stride] = operand.units[i];
-      line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", i + 2, extent(variable)));
-      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", i + 2, 2 * stride));
-      places += fmt::format(", (int)d{}", variable);
-    }
-    close();
-    open(fmt::format(
-        "PL_DEVICE void load_{}(u32 to, const void* map, u32 barrier, int unit, int row, int column) const {{", name));
-    if (!operand.units.empty()) writer_.decode("unit", half_.units);
-    line(fmt::format("tensor_load(to, map, barrier, column, row{});", places));
-    close();
-  }
-
   /// row · r + constant, at the end of the block's rows where that is most, or least.
   static std::string side(const PlaceTest& test, bool most) {
     const std::string_view end = (test.row > 0) == most ? "last" : "first";
@@ -142,20 +108,20 @@ class HalfPrinter {
 
   void tiles() {
     open("PL_DEVICE AttentionSpan tiles(int first, int last) const {");
-    const std::int64_t all = (half_.key_count + plan_.keys - 1) / plan_.keys;
-    line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / plan_.keys));
+    const std::int64_t all = (half_.key_count + tile_keys_ - 1) / tile_keys_;
+    line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / tile_keys_));
     for (const PlaceTest& test : half_.tests) {
       open("{");
       line(fmt::format("const int most = {}, least = {};", side(test, true), side(test, false)));
       if (test.key < 0) {
-        line(fmt::format("end = min(end, most < 0 ? 0 : most / {} / {} + 1);", -test.key, plan_.keys));
-        line(fmt::format("free_end = min(free_end, least < 0 ? 0 : (least / {} + 1) / {});", -test.key, plan_.keys));
+        line(fmt::format("end = min(end, most < 0 ? 0 : most / {} / {} + 1);", -test.key, tile_keys_));
+        line(fmt::format("free_end = min(free_end, least < 0 ? 0 : (least / {} + 1) / {});", -test.key, tile_keys_));
       } else {
         // Keys from -most / key on, rounded up; a wholly visible tile begins behind the last of those that are not.
         line(fmt::format("begin = max(begin, most >= 0 ? 0 : (-most + {}) / {} / {});", test.key - 1, test.key,
-                         plan_.keys));
+                         tile_keys_));
         line(fmt::format("free_begin = max(free_begin, least >= 0 ? 0 : ((-least + {}) / {} + {}) / {});", test.key - 1,
-                         test.key, plan_.keys - 1, plan_.keys));
+                         test.key, tile_keys_ - 1, tile_keys_));
       }
       close();
     }
@@ -180,13 +146,13 @@ class HalfPrinter {
   /// Loads of a thread's fragment: two neighbours each, of one word.
   void ahead() {
     open("struct Ahead {");
-    for (const int id : half_.ahead) line(fmt::format("{} l{}[{}];", word(id), id, plan_.keys / 4));
+    for (const int id : half_.ahead) line(fmt::format("{} l{}[{}];", word(id), id, tile_keys_ / 4));
     writer_.close_declaration();
     open("PL_DEVICE void ask(Ahead& ahead, int unit, int row0, int row1, int first) const {");
     if (!half_.ahead.empty()) {
       writer_.decode("unit", half_.units);
       line("#pragma unroll");
-      open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan_.keys / 4));
+      open(fmt::format("for (int i = 0; i < {}; ++i) {{", tile_keys_ / 4));
       const std::string key = "first + i / 2 * 8";
       line(fmt::format("const {} d{} = i % 2 != 0 ? row1 : row0, d{} = {};", writer_.coordinate(), half_.row, half_.key,
                        ragged() ? fmt::format("min({}, {})", key, half_.key_count - 2) : key));
@@ -311,7 +277,7 @@ class HalfPrinter {
     close();
   }
 
-  void entry() {
+  void kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call) {
     std::string parameters, members;
     for (const int i : inputs_) {
       parameters += fmt::format("const {}* __restrict__ in{}, ",
@@ -319,30 +285,142 @@ class HalfPrinter {
       members += fmt::format("{}in{}", members.empty() ? "" : ", ", i);
     }
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) members += fmt::format(", out{}", o);
+    parameters += writer_.output_parameters();
+    if (more_parameters.empty()) parameters.resize(parameters.size() - 2);  // the last comma
     line("// ---- kernel ----");
-    open(fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) planish_kernel({}{}char* __restrict__ maps) {{",
-        128 * (plan_.consumers + 1), parameters, writer_.output_parameters()));
+    open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{", threads, blocks,
+                     parameters, more_parameters));
     line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     line(fmt::format("const Functors f{{{}}};", members));
-    line("attention<Policy>(f, pl_smem, maps);");
+    line(call);
     close();
   }
 
   const Kernel& kernel_;
   const Attention& a_;
   const HalfAttention& half_;
-  const HalfTiling plan_;
-  const int exchange_;
+  const int tile_keys_, section_, exchange_;
   PlaceWriter writer_;
   std::vector<int> roots_, inputs_;
+};
+
+/// By warpgroups, of what tensor maps bring.
+class WarpgroupPrinter : public HalfPrinter {
+ public:
+  WarpgroupPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, const HalfTiling& plan,
+                   int exchange)
+      : HalfPrinter(kernel, a, half, plan.keys, plan.section, exchange), plan_(plan) {}
+
+ private:
+  std::string element() const { return half_.element == DType::bf16 ? "bf16" : "f16"; }
+  std::int64_t columns() const { return (half_.columns + 7) / 8 * 8; }
+
+  void instructions() override {
+    HalfPrinter::instructions();
+    line(fmt::format("PL_WGMMA_SHARED(pl_scores, {}, \"{}\", 0)", plan_.keys, element()));
+    line(fmt::format("PL_WGMMA_REGISTERS(pl_values, {}, \"{}\", 1)", columns(), element()));
+  }
+
+  void tiling() override {
+    line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
+                     plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
+    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {};", plan_.overlap, plan_.ping_pong));
+  }
+
+  void factors() override {
+    line(fmt::format(
+        "PL_DEVICE void scores(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_scores(d, a, b, keep); }}",
+        plan_.keys / 2));
+    open(fmt::format("PL_DEVICE void values(float (&d)[{}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {{",
+                     columns() / 2));
+    line("pl_values(d, a0, a1, a2, a3, b, keep);");
+    close();
+    operand("queries", half_.queries, 64 * plan_.consumers);
+    operand("keys", half_.keys, plan_.keys);
+    operand("values", half_.values, plan_.keys);
+  }
+
+  /// Its map, and the copy of a box of so many rows.
+  void operand(std::string_view name, const MappedOperand& operand, int box) {
+    open(fmt::format("PL_DEVICE void map_{}(u32 map) const {{", name));
+    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", 2 + operand.units.size(),
+                     half_.element == DType::bf16, operand.input, operand.begin));
+    line(fmt::format("tensor_map_dim<0>(map, {}, 64);", extent(operand.line)));
+    line(fmt::format("tensor_map_dim<1>(map, {}, {});", extent(operand.row), box));
+    line(fmt::format("tensor_map_stride<1>(map, {}ull);", 2 * operand.row_stride));
+    std::string places;
+    for (std::size_t i = 0; i < operand.units.size(); ++i) {
+      const auto& [variable, stride] = operand.units[i];
+      line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", i + 2, extent(variable)));
+      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", i + 2, 2 * stride));
+      places += fmt::format(", (int)d{}", variable);
+    }
+    close();
+    open(fmt::format(
+        "PL_DEVICE void load_{}(u32 to, const void* map, u32 barrier, int unit, int row, int column) const {{", name));
+    if (!operand.units.empty()) writer_.decode("unit", half_.units);
+    line(fmt::format("tensor_load(to, map, barrier, column, row{});", places));
+    close();
+  }
+
+  void entry() override {
+    kernel(128 * (plan_.consumers + 1), 1, "char* __restrict__ maps", "attention<Policy>(f, pl_smem, maps);");
+  }
+
+  const HalfTiling plan_;
+};
+
+/// By warps, of what all threads bring.
+class WarpPrinter : public HalfPrinter {
+ public:
+  WarpPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, const MmaAttentionTiling& plan)
+      : HalfPrinter(kernel, a, half, plan.keys, plan.section, mma_exchange_of(half)), plan_(plan) {}
+
+ private:
+  void tiling() override {
+    line(fmt::format("static constexpr int tile_keys = {}, warps = {}, row_blocks = {}, stages = {}, resident = {};",
+                     plan_.keys, plan_.warps, plan_.row_blocks, plan_.stages, plan_.resident));
+    line(fmt::format("static constexpr int section = {}, exchange = {};", section_, exchange_));
+    line(fmt::format("static constexpr long long query_stride = {}, key_stride = {}, value_stride = {};",
+                     half_.queries.row_stride, half_.keys.row_stride, half_.values.row_stride));
+  }
+
+  void factors() override {
+    for (const auto& [name, operand] :
+         {std::pair{"queries", &half_.queries}, {"keys", &half_.keys}, {"values", &half_.values}}) {
+      open(fmt::format("PL_DEVICE const u16* {}(int unit) const {{", name));
+      std::string place = fmt::format("in{} + {}ll", operand->input, operand->begin);
+      if (!operand->units.empty()) writer_.decode("unit", half_.units);
+      for (const auto& [variable, apart] : operand->units) place += fmt::format(" + {}ll * d{}", apart, variable);
+      line(fmt::format("return (const u16*)({});", place));
+      close();
+    }
+  }
+
+  void entry() override { kernel(32 * plan_.warps, plan_.resident, "", "attention_by_mma<Policy>(f, pl_smem);"); }
+
+  const MmaAttentionTiling plan_;
 };
 
 }  // namespace
 
 HalfKernel print_half_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
                              const HalfTiling& plan, std::int64_t shared_limit) {
-  return HalfPrinter(kernel, attention, half, plan, exchange_of(half, plan, shared_limit)).print();
+  const int exchange = exchange_of(half, plan, shared_limit);
+  HalfKernel out = WarpgroupPrinter(kernel, attention, half, plan, exchange).print("sm90/attention.cuh");
+  out.tiles = half.unit_count * blocks_of_unit(half, plan);
+  out.threads = 128 * (plan.consumers + 1);
+  out.shared_bytes = attention::shared_bytes(half, plan, exchange);
+  return out;
+}
+
+HalfKernel print_mma_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
+                            const MmaAttentionTiling& plan) {
+  HalfKernel out = WarpPrinter(kernel, attention, half, plan).print("sm80/attention.cuh");
+  out.tiles = half.unit_count * ((half.rows + plan.rows() - 1) / plan.rows());
+  out.threads = 32 * plan.warps;
+  out.shared_bytes = mma_shared_bytes(half, plan);
+  return out;
 }
 
 }  // namespace planish::codegen::attention

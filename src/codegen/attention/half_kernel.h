@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/attention/half.h"
+#include "codegen/attention/mma_attention.h"
 
 namespace planish::codegen::attention {
 
@@ -21,5 +22,9 @@ struct HalfKernel {
 inline constexpr std::int64_t half_map_bytes = 384;
 HalfKernel print_half_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
                              const HalfTiling& plan, std::int64_t shared_limit);
+
+/// The same by warps, without memory for maps.
+HalfKernel print_mma_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
+                            const MmaAttentionTiling& plan);
 
 }  // namespace planish::codegen::attention

@@ -62,8 +62,11 @@ Result<Contraction> contraction_of(const Kernel& kernel) {
   return out;
 }
 
-bool schedules_contractions(const Device& device) {
-  return !device.target->on_host && backend::architecture(device.arch).wgmma;
+TensorCores tensor_cores(const Device& device) {
+  if (device.target->on_host) return TensorCores::none;
+  const backend::Architecture& arch = backend::architecture(device.arch);
+  if (arch.wgmma) return TensorCores::warpgroups;
+  return arch.mma16 && arch.async_copies ? TensorCores::warps : TensorCores::none;
 }
 
 Kernel as_rows(const Kernel& kernel) {

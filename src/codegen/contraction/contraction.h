@@ -31,9 +31,19 @@ struct Contraction {
 /// folded by faster).
 Result<Contraction> contraction_of(const Kernel& kernel);
 
+/// Who asks a device's tensor cores for products, in schedules of ours.
+enum class TensorCores : std::uint8_t {
+  none,
+  warps,       ///< mma.sync: products of two 16-bit tensors, attention of such, and few rows of anything
+  warpgroups,  ///< wgmma: all products and convolutions
+};
+TensorCores tensor_cores(const Device& device);
+
 /// Whether contractions have a schedule of their own on this device. Elsewhere PyTorch's libraries stay what computes
 /// matrix products, and the anchor is emitted as rows.
-bool schedules_contractions(const Device& device);
+inline bool schedules_contractions(const Device& device) {
+  return tensor_cores(device) != TensorCores::none;
+}
 
 /// The same kernel as rows to fold.
 Kernel as_rows(const Kernel& kernel);

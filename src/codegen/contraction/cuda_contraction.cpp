@@ -42,7 +42,7 @@ std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
 }  // namespace
 
 std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
-  if (!schedules_contractions(device)) return "the device has no wgmma";
+  if (tensor_cores(device) != TensorCores::warpgroups) return "the device has no wgmma";
   if (kernel.anchor != Anchor::contraction) return "not a contraction";
   const auto product = contraction::product_of(kernel);
   if (!product) return product.error().message;

@@ -4,7 +4,8 @@
 #include <string>
 #include <string_view>
 
-/// Device code kept as CUDA C++ files in this folder (`*.cuh`, `sm90/*.cuh`), and as C++ files for processors
+/// Device code kept as CUDA C++ files in this folder (`*.cuh`, `sm80/*.cuh`, `sm90/*.cuh`), and as C++ files for
+/// processors
 /// (`cpu/*.h`, behind vector_prelude()), embedded when Planish is built. A kernel
 /// that a template prints is the text of the files it needs, then its policy and functors, then one instantiation.
 /// Files need no header of CUDA's, so NVRTC compiles them as they are. Pure; thread-safe.

@@ -54,7 +54,8 @@ inline std::string does_not_hold(const Device& device, std::int64_t blocks, std:
                                  int registers) {
   if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
     return "shared memory for fewer blocks than asked for";
-  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
+  if (blocks * threads > std::int64_t{32} * backend::architecture(device.arch).warps)
+    return "more threads than a multiprocessor holds";
   const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
   if (registers > cap) return fmt::format("about {} registers a thread, {} are there", registers, cap);
   return {};

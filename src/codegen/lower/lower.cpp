@@ -20,6 +20,7 @@
 #include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
 #include "codegen/lower/writes.h"
+#include "codegen/narrow_products.h"
 #include "codegen/order/order.h"
 #include "codegen/row_and_column.h"
 #include "codegen/skinny/skinny.h"
@@ -941,10 +942,8 @@ bool has_recurrence(const ir::Graph& graph, const std::vector<bool>& inside) {
   return any_inside(graph, inside, recurs);
 }
 
-}  // namespace
-
-Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
-                     const LowerLimits& limits, std::span<const int> given) {
+Result<Kernel> lower_any(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
+                         const LowerLimits& limits, std::span<const int> given) {
   if (outputs.empty()) return unsupported("a kernel without outputs");
   // Whole-space outputs first: they say what the space is. The order given is restored at the end.
   std::vector<int> order(outputs.begin(), outputs.end());
@@ -977,6 +976,17 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   if (cross || kernel || !limits.parts) return cross ? std::move(cross) : std::move(kernel);
   auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts, largest);
   return parts ? std::move(parts) : std::move(kernel);
+}
+
+}  // namespace
+
+Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
+                     const LowerLimits& limits, std::span<const int> given) {
+  auto kernel = lower_any(graph, inside, outputs, limits, given);
+  if (!kernel || !limits.contractions || !limits.narrow_products || !multiplies_wide(*kernel)) return kernel;
+  LowerLimits streaming = limits;
+  streaming.contractions = false;
+  return lower_any(graph, inside, outputs, streaming, given);
 }
 
 }  // namespace planish::codegen

@@ -25,6 +25,7 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   plan.ring_shared = value("residency", in_shared) == in_shared;
   plan.x_shared = value("operand_residency", 1) != 0;
   plan.fast = value("fast", 0) != 0;
+  plan.chained = backend::architecture(device.arch).dependent_launch;
   return plan;
 }
 
@@ -110,7 +111,8 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
   const SkinnyPlan plan = plan_of(device, genome);
-  if (plan.resident == 1 && has_room_for_two(s, device)) return "no room for the launch after it";
+  if (plan.chained && plan.resident == 1 && has_room_for_two(s, device)) return "no room for the launch after it";
+  if (!plan.chained && plan.resident == 2) return "no launch after it begins before it has ended";
   const skinny::Layout layout = skinny::layout_of(s, plan);
   if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
@@ -185,6 +187,7 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.shares = static_cast<double>(s.rows * s.depth * s.weight_bits()) / 16 * static_cast<double>(s.parts.size());
+  if (!plan.chained) return out;
   out.early.emplace();
   for (const auto& part : s.parts)
     for (const int input : s.inputs(kernel, part))

@@ -16,6 +16,7 @@ namespace planish::codegen {
 struct SkinnyPlan {
   int tiles = 1, warps = 16, stages = 4, blocks = 132, resident = 1;
   bool ring_shared = true, x_shared = true, fast = false;
+  bool chained = true;  ///< it may begin before the launch before it has ended
 };
 
 namespace skinny {

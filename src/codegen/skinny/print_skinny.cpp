@@ -86,8 +86,8 @@ class Printer {
                      s_.depth, s_.count, s_.parts.size(), s_.statistics.size()));
     line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, resident = {};", plan_.tiles,
                      plan_.warps, plan_.stages, plan_.resident));
-    line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = true;",
-                     s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared));
+    line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = {};",
+                     s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared, plan_.chained));
     const Codes stored = s_.codes() == nullptr ? Codes{} : *s_.codes();
     constexpr std::array<std::string_view, 6> forms{"i8", "u8", "e4m3", "e5m2", "nibbles", "computed"};
     constexpr std::array<std::string_view, 4> scales{"none", "row", "step", "piece"};

@@ -40,9 +40,13 @@
 
 // ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/pipeline.cuh ----
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
@@ -53,9 +57,20 @@
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
+// Behind the instructions, which it calls by name.
+// What attention of many queries in 16 bits has in common, whatever multiplies: which rows a block has at a turn, the
+// online softmax of the rows that a thread has a part of, and how results leave. P is a policy and F functors (see
+// sm90/attention.cuh), L a layout, with
+//   int rows, blocks, tiles              queries of a block; blocks of a unit; in all
+//   int columns, exchange_pitch          of sums; of a row in what a warp hands its lanes, floats
+// A thread's fragment of 16 rows has of each 8 keys, or columns, four: two neighbours of row lane / 4, and of the row 8
+// further. Whoever includes it has included a file of instructions: exp2_fast(), pack_bf16() and pack_f16() are of
+// that.
+
 // Softmaxes of scores that come tile by tile.
 
 // ---- src/codegen/device/softmax.cuh ----
+// ---- src/codegen/device/attention_rows.cuh ----
 // ---- src/codegen/device/sm90/attention.cuh ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 PL_WGMMA_SHARED(pl_scores, 80, "bf16", 0)
@@ -63,7 +78,8 @@ PL_WGMMA_REGISTERS(pl_values, 24, "bf16", 1)
 struct Policy {
   static constexpr int features = 40, columns = 24, rows = 100, keys = 130, units = 6;
   static constexpr int tile_keys = 80, consumers = 1, stages = 2, section = 1, exchange = 32;
-  static constexpr bool overlap = true, ping_pong = false, bf16 = true, plain = true, masks = true;
+  static constexpr bool overlap = true, ping_pong = false;
+  static constexpr bool bf16 = true, plain = true, masks = true;
   static constexpr float scale = 0x1.d32b66p-3f, natural = 0x1.43d136p-3f, slack = 0;
 };
 struct Functors {

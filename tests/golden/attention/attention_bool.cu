@@ -10,13 +10,17 @@
 // other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
 // the whole memory: those of one space do not. PTX ISA 8.0.
 
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/cluster.cuh ----
@@ -110,13 +114,17 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
 // the whole memory: those of one space do not. PTX ISA 8.0.
 
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/cluster.cuh ----
@@ -210,13 +218,17 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // other blocks need an acquire of the cluster, which empties the first-level cache. A fence of all proxies waits for
 // the whole memory: those of one space do not. PTX ISA 8.0.
 
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/cluster.cuh ----
@@ -333,9 +345,13 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 
 // ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/pipeline.cuh ----
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 

@@ -48,13 +48,17 @@
 // Weights stored in 8 or 4 bits, as pairs of 16-bit numbers: eight at a time, in the order in which they are cheapest
 // to take apart. Every code is exact in bf16 and in f16.
 
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/codes.cuh ----

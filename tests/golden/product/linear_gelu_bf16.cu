@@ -34,14 +34,25 @@
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 
+// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
+// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+//   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
+//   bool share_a, share_b                                 which operand they share
+//   int steps                                             of k
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_tiles.cuh ----
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
 // pace.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm90/pipeline.cuh ----
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
-// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 

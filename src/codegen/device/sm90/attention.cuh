@@ -35,12 +35,8 @@
 #include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
-#include "softmax.cuh"
-
-/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask.
-struct AttentionSpan {
-  int begin, end, free_begin, free_end;
-};
+// Behind the instructions, which it calls by name.
+#include "attention_rows.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 1024.
 template <typename P>
@@ -77,27 +73,6 @@ struct AttentionBarriers {
   PL_DEVICE u32 values_out(int stage) const { return base + 16 + 8 * (3 * P::stages + stage); }
 };
 
-/// What a block has at a turn: blocks go through sections in one order and then in the other, so that each has as many
-/// long ones as any.
-template <typename P>
-PL_DEVICE bool attention_turn(int turn, int& unit, int& row) {
-  using L = AttentionLayout<P>;
-  const int grid = (int)gridDim.x, block = (int)blockIdx.x;
-  const int tile = turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
-  if (tile >= L::tiles) return false;
-  constexpr int each = P::section * L::blocks;
-  const int section = tile / each, within = tile % each;
-  const int units = min(P::section, P::units - section * P::section);
-  unit = section * P::section + within % units;
-  row = (L::blocks - 1 - within / units) * L::rows;
-  return true;
-}
-
-template <typename P, typename F>
-PL_DEVICE AttentionSpan attention_span(const F& f, int row) {
-  return f.tiles(row, min(row + AttentionLayout<P>::rows, P::rows) - 1);
-}
-
 /// One thread: asks for all that the consumers will read.
 template <typename P, typename F>
 PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
@@ -106,8 +81,8 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
   PipelinePlace<P::stages> keys, values;
   u32 parity = 0;  // of queries
   int unit, row;
-  for (int turn = 0; attention_turn<P>(turn, unit, row); ++turn) {
-    const AttentionSpan span = attention_span<P>(f, row);
+  for (int turn = 0; attention_turn<P, L>(turn, unit, row); ++turn) {
+    const AttentionSpan span = attention_span<P, L>(f, row);
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
       barrier_wait(barriers.keys_out(keys.stage), keys.parity ^ 1);
@@ -139,56 +114,6 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
   }
 }
 
-/// The state of a thread's two rows, 8 apart. `top` is what exponentials are taken from, in the units of scores in
-/// registers: the largest score, or one whose exponential is at most 2^slack times smaller.
-struct AttentionRows {
-  float top[2], sum[2], less[2];
-};
-
-/// Scores become exponentials. `less` is what earlier sums have to be multiplied by; true where some lane's is not 1.
-template <typename P, int count>
-PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
-  float now[2] = {fmaxf(s[0], s[1]), fmaxf(s[2], s[3])};
-#pragma unroll
-  for (int i = 4; i < count; i += 4) {
-    now[0] = fmaxf(now[0], fmaxf(s[i], s[i + 1]));
-    now[1] = fmaxf(now[1], fmaxf(s[i + 2], s[i + 3]));
-  }
-  float base[2];
-  bool any = false;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 1));
-    now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 2));
-    const float before = rows.top[h];
-    const bool grows = (now[h] - before) * P::scale > P::slack;
-    rows.top[h] = grows ? now[h] : before;
-    rows.less[h] = grows ? exp2_fast((before - now[h]) * P::scale) : 1.0f;
-    any = any | grows;
-    // A row of which no key counts so far.
-    base[h] = rows.top[h] == no_score() ? 0.0f : rows.top[h] * P::scale;
-  }
-  float sum[2] = {0.0f, 0.0f};
-#pragma unroll
-  for (int i = 0; i < count; i += 4) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) s[i + e] = exp2_fast(fmaf(s[i + e], P::scale, -base[e / 2]));
-    sum[0] += s[i] + s[i + 1];
-    sum[1] += s[i + 2] + s[i + 3];
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) rows.sum[h] = fmaf(rows.sum[h], rows.less[h], sum[h]);
-  return __any_sync(~0u, any);
-}
-
-/// Exponentials as the first operand of 16-bit numbers: the accumulator's order is the operand's.
-template <bool bf16, int count>
-PL_DEVICE void attention_round(const float (&s)[count], u32 (&p)[count / 2]) {
-#pragma unroll
-  for (int i = 0; i < count / 2; ++i)
-    p[i] = bf16 ? pack_bf16(s[2 * i], s[2 * i + 1]) : pack_f16(s[2 * i], s[2 * i + 1]);
-}
-
 template <typename P, typename F>
 class AttentionConsumer {
   using L = AttentionLayout<P>;
@@ -204,12 +129,12 @@ class AttentionConsumer {
     if (P::ping_pong && group == P::consumers - 1) hand_on();
     u32 parity = 0;
     int row;
-    for (int turn = 0; attention_turn<P>(turn, unit, row); ++turn) {
+    for (int turn = 0; attention_turn<P, L>(turn, unit, row); ++turn) {
       own_row = row + group * 64 + warp * 16;
       row0 = min(own_row + lane / 4, P::rows - 1);
       row1 = min(own_row + lane / 4 + 8, P::rows - 1);
       rows = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
-      const AttentionSpan span = attention_span<P>(f, row);
+      const AttentionSpan span = attention_span<P, L>(f, row);
       float o[L::columns / 2];
       if (span.begin < span.end) {
         barrier_wait(barriers.queries_in(), parity);
@@ -219,7 +144,7 @@ class AttentionConsumer {
 #pragma unroll
         for (int i = 0; i < L::columns / 2; ++i) o[i] = 0.0f;
       }
-      store(o, exchange);
+      attention_store<P, L>(f, o, rows, unit, own_row, row0, row1, exchange);
     }
   }
 
@@ -261,27 +186,6 @@ class AttentionConsumer {
     if (!P::plain) f.ask(ahead, unit, row0, row1, tile * P::tile_keys + lane % 4 * 2);
   }
 
-  /// Products become scores.
-  PL_DEVICE void score(float (&s)[P::tile_keys / 2], const typename F::Ahead& ahead, int tile,
-                       const AttentionSpan& span) {
-    if (P::plain && !P::masks) return;
-    const int first = tile * P::tile_keys + lane % 4 * 2;
-    if (P::masks && (tile < span.free_begin || tile >= span.free_end)) {
-#pragma unroll
-      for (int i = 0; i < P::tile_keys / 2; ++i) {
-        const int row = i % 4 < 2 ? row0 : row1, key = first + i / 4 * 8 + i % 2;
-        if (!f.visible(row, key))
-          s[i] = no_score();
-        else if (!P::plain)
-          s[i] = f.score(unit, row, key, s[i], ahead, i);
-      }
-    } else if (!P::plain) {
-#pragma unroll
-      for (int i = 0; i < P::tile_keys / 2; ++i)
-        s[i] = f.score(unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i], ahead, i);
-    }
-  }
-
   PL_DEVICE void rescale(float (&o)[L::columns / 2]) {
 #pragma unroll
     for (int i = 0; i < L::columns / 2; ++i) o[i] *= rows.less[i % 4 / 2];
@@ -304,7 +208,7 @@ class AttentionConsumer {
     wgmma_hold(s);
     leave(barriers.keys_out(keys.stage));
     keys.step();
-    score(s, ahead, tile, span);
+    attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
     attention_soften<P>(s, rows);
     attention_round<P::bf16>(s, p);
     bool keep = false;
@@ -325,7 +229,7 @@ class AttentionConsumer {
       wgmma_hold(s);
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      score(s, ahead, tile, span);
+      attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
       const bool changed = attention_soften<P>(s, rows);
       wgmma_wait<0>();
       wgmma_hold(o);
@@ -363,7 +267,7 @@ class AttentionConsumer {
       end_turn();
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      score(s, ahead, tile, span);
+      attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
       if (attention_soften<P>(s, rows) && keep) rescale(o);
       attention_round<P::bf16>(s, p);
       barrier_wait(barriers.values_in(values.stage), values.parity);
@@ -377,37 +281,6 @@ class AttentionConsumer {
       values.step();
     }
     leave(barriers.queries_out());
-  }
-
-  /// Sums, divided, go through shared memory to the epilogue, 8 rows at a time.
-  PL_DEVICE void store(float (&o)[L::columns / 2], float* exchange) {
-    float factor[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 1);
-      rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 2);
-      const int row = h == 0 ? row0 : row1;
-      const float top = rows.top[h] * P::natural, shift = f.shift(unit, row, top);
-      const float by = softmax_rebase(top, shift);
-      factor[h] = by / f.divisor(unit, row, top, rows.sum[h] * by);
-    }
-    float* const mine = exchange + lane / 4 * L::exchange_pitch + lane % 4 * 2;
-#pragma unroll
-    for (int part = 0; part < L::columns; part += P::exchange) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        __syncwarp();
-#pragma unroll
-        for (int j = part; j < part + P::exchange && j < L::columns; j += 8) {
-          mine[j - part] = o[j / 2 + h * 2] * factor[h];
-          mine[j - part + 1] = o[j / 2 + h * 2 + 1] * factor[h];
-        }
-        __syncwarp();
-        const int row = own_row + h * 8, valid = min(P::rows - row, 8);
-        if (valid > 0) f.template store<L::exchange_pitch, P::exchange>(unit, row, valid, part, lane, exchange);
-      }
-    }
-    __syncwarp();
   }
 
   const F& f;

@@ -31,6 +31,7 @@
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 
+#include "product_tiles.cuh"
 #include "sm90/pipeline.cuh"
 #include "sm90/ptx.cuh"
 #include "sm90/wgmma.cuh"
@@ -41,6 +42,7 @@ struct ProductLayout {
   static constexpr int own_rows = P::ping_pong ? P::tile_rows : P::tile_rows / P::consumers;  // of a consumer
   static constexpr int blocks = own_rows / 64;
   static constexpr int sums = P::parts * P::tile_columns / 2;  // of a thread and a block, part by part
+  static constexpr int cluster = P::cluster;
   static constexpr bool share_a = P::cluster > 1 && !P::share_b, share_b = P::cluster > 1 && P::share_b;
   static constexpr int a_box = P::a_across ? 64 : P::tile_rows / (share_a ? P::cluster : 1);
   static constexpr int b_box = P::b_across ? 64 : P::tile_columns / (share_b ? P::cluster : 1);
@@ -79,72 +81,6 @@ struct ProductBarriers {
   PL_DEVICE u32 out(int stage) const { return base + 8 * (P::stages + stage); }
 };
 
-/// What a block has at a turn. Blocks of a cluster have tiles beside each other, for as many turns.
-template <typename P>
-struct ProductWalk {
-  using L = ProductLayout<P>;
-  const int* table;  ///< of groups: the first number and the first row of each, and of the one behind the last
-  int rank, number, group = 0;
-  int unit, row, row_end, column, tile, split, begin, end;  ///< steps of k from begin to end
-
-  PL_DEVICE ProductWalk(const int* table)
-      : table(table), rank(P::cluster > 1 ? (int)blockIdx.x % P::cluster : 0), number((int)blockIdx.x / P::cluster) {}
-
-  PL_DEVICE bool next() {
-    int within, down = L::down, first_row = 0;
-    row_end = P::rows;
-    split = 0;
-    if constexpr (P::groups > 0) {
-      if (number >= table[2 * P::groups]) return false;
-      while (number >= table[2 * group + 2]) ++group;
-      within = number - table[2 * group];
-      first_row = table[2 * group + 1];
-      row_end = table[2 * group + 3];
-      down = (row_end - first_row + L::pair_rows - 1) / L::pair_rows;
-      unit = group;
-    } else {
-      if (number >= L::across * L::down * P::units * P::splits) return false;
-      const int pair = number / P::splits;
-      split = number % P::splits;
-      tile = pair * P::cluster + rank;
-      unit = pair / (L::across * L::down);
-      within = pair % (L::across * L::down);
-    }
-    const int band = within / (P::raster * L::across), in_band = within % (P::raster * L::across);
-    const int height = min(P::raster, down - band * P::raster);
-    row = first_row + (band * P::raster + in_band % height) * L::pair_rows + (L::share_b ? rank * P::tile_rows : 0);
-    column = in_band / height * L::pair_columns + (L::share_a ? rank * P::tile_columns : 0);
-    begin = split * L::steps / P::splits;
-    end = (split + 1) * L::steps / P::splits;
-    number += (int)gridDim.x / P::cluster;
-    return true;
-  }
-};
-
-/// One warp: what a walk through groups needs.
-template <typename P, typename F>
-PL_DEVICE void product_table(const F& f, int* table) {
-  using L = ProductLayout<P>;
-  const int lane = (int)threadIdx.x % 32;
-  int before = 0;
-  for (int base = 0; base <= P::groups; base += 32) {
-    const int group = base + lane;
-    const int from = group == 0 ? 0 : f.group_end(min(group, P::groups) - 1);
-    const int to = group < P::groups ? f.group_end(group) : from;
-    const int own = (to - from + L::pair_rows - 1) / L::pair_rows * L::across;
-    int sum = own;
-    for (int by = 1; by < 32; by *= 2) {
-      const int other = __shfl_up_sync(~0u, sum, by);
-      if (lane >= by) sum += other;
-    }
-    if (group <= P::groups) {
-      table[2 * group] = before + sum - own;
-      table[2 * group + 1] = from;
-    }
-    before += __shfl_sync(~0u, sum, 31);
-  }
-}
-
 /// One thread: asks for all that the consumers will read.
 template <typename P, typename F>
 PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int* table) {
@@ -154,7 +90,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
   PipelinePlace<P::stages> ring;
 #pragma unroll
   for (int i = 0; i < L::maps; ++i) tensor_map_acquire(maps + i * 128);
-  for (ProductWalk<P> walk(table); walk.next();) {
+  for (ProductWalk<P, L> walk(table); walk.next();) {
     const int a_unit = P::groups > 0 ? 0 : walk.unit;
 #pragma unroll 1
     for (int step = walk.begin; step < walk.end; ++step) {
@@ -223,8 +159,11 @@ class ProductConsumer {
       multiply(sums);
       if (P::splits > 1 && !add_parts(sums)) continue;
 #pragma unroll
-      for (int block = 0; block < L::blocks; ++block)
-        store(sums[block], (P::ping_pong ? 0 : group * L::own_rows) + block * 64);
+      for (int block = 0; block < L::blocks; ++block) {
+        const int down = (P::ping_pong ? 0 : group * L::own_rows) + block * 64 + thread / 32 * 16;
+        product_store<P, P::tile_columns>(
+            f, [&](int i) { return sums[block][i]; }, exchange, walk.unit, walk.row + down, walk.row_end, walk.column);
+      }
     }
   }
 
@@ -283,112 +222,15 @@ class ProductConsumer {
     constexpr int shares = P::ping_pong ? 1 : P::consumers, floats = L::partial_floats / shares;
     const int share = P::ping_pong ? 0 : group;
     float* const all = partial + ((long long)walk.tile * P::splits * shares + share) * floats + thread * 4;
-    const auto at = [&](int split, int block, int i) {
-      return (float4*)(all + (long long)split * shares * floats + (block * L::sums + i) * 128);
-    };
-#pragma unroll
-    for (int block = 0; block < L::blocks; ++block) {
-#pragma unroll
-      for (int i = 0; i < L::sums; i += 4) {
-        const float* const x = sums[block] + i;
-        *at(walk.split, block, i) = make_float4(x[0], x[1], x[2], x[3]);
-      }
-    }
-    u32* const counter = arrived + walk.tile * shares + share;
-    __threadfence();
-    named_barrier_wait(4 + group, 128);
-    if (thread == 0) {
-      const u32 old = atomicAdd(counter, 1u);
-      *last = old;
-      if (old == P::splits - 1) *counter = 0;
-    }
-    named_barrier_wait(4 + group, 128);
-    if (*(volatile u32*)last != P::splits - 1) return false;
-    __threadfence();
-#pragma unroll
-    for (int block = 0; block < L::blocks; ++block) {
-#pragma unroll
-      for (int i = 0; i < L::sums; i += 4) {
-        float4 sum = __ldcg(at(0, block, i));
-#pragma unroll
-        for (int split = 1; split < P::splits; ++split) {
-          const float4 next = __ldcg(at(split, block, i));
-          sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
-        }
-        float* const x = sums[block] + i;
-        x[0] = sum.x, x[1] = sum.y, x[2] = sum.z, x[3] = sum.w;
-      }
-    }
-    return true;
-  }
-
-  /// 16-byte units of a row lie so that neither writing nor reading meets a bank twice.
-  PL_DEVICE int unit_at(int row, int unit) const {
-    const int key = P::result_bytes == 2 ? row % 8 : row % 4 * 2 + row / 4 % 2;
-    return row * 128 + (unit ^ key) * 16;
-  }
-
-  /// Results of a block of 64 rows from `down` on go through shared memory, 16 rows of 128 bytes at a time.
-  PL_DEVICE void store(const float (&sums)[L::sums], int down) {
-    constexpr int width = 128 / P::result_bytes, words = P::result_bytes / 2, of_unit = 16 / P::result_bytes;
-    const int first = walk.row + down + thread / 32 * 16;
-    if (first >= walk.row_end) return;
-#pragma unroll
-    for (int from = 0; from < P::tile_columns; from += width) {
-      if (walk.column + from >= P::columns) break;
-      u32 out[width / 8][2][words];
-#pragma unroll
-      for (int j = 0; j < width / 8; ++j) {
-        if (from + j * 8 >= P::tile_columns) break;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          float pair[P::parts][2];
-#pragma unroll
-          for (int part = 0; part < P::parts; ++part) {
-#pragma unroll
-            for (int e = 0; e < 2; ++e)
-              pair[part][e] = sums[part * (P::tile_columns / 2) + (from / 8 + j) * 4 + h * 2 + e];
-          }
-          const int row = min(first + lane / 4 + h * 8, walk.row_end - 1);
-          const int column = min(walk.column + from + j * 8 + lane % 4 * 2, (P::columns - 1) & ~1);
-          f.result(out[j][h], walk.unit, row, column, pair);
-        }
-      }
-      __syncwarp();
-#pragma unroll
-      for (int j = 0; j < width / 8; ++j) {
-        if (from + j * 8 >= P::tile_columns) break;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int byte = (j * 8 + lane % 4 * 2) * P::result_bytes;
-          u32* const to = (u32*)(exchange + unit_at(lane / 4 + h * 8, byte / 16) + byte % 16);
-#pragma unroll
-          for (int w = 0; w < words; ++w) to[w] = out[j][h][w];
-        }
-      }
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = i * 4 + lane / 8, offset = lane % 8 * of_unit, column = walk.column + from + offset;
-        if (first + row >= walk.row_end || from + offset >= P::tile_columns || column >= P::columns) continue;
-        const unsigned char* const own = exchange + unit_at(row, lane % 8);
-        char* const to = f.place(walk.unit, first + row, column);
-        if (P::words) {
-          *(uint4*)to = *(const uint4*)own;
-        } else {
-          for (int e = 0; e < of_unit && column + e < P::columns; ++e) {
-            for (int w = 0; w < words; ++w) ((u16*)to)[e * words + w] = ((const u16*)own)[e * words + w];
-          }
-        }
-      }
-    }
-    __syncwarp();
+    return product_add_parts<L::blocks, L::sums, 128, P::splits>(
+        [&](int block, int i) { return sums[block] + i; }, [&] { named_barrier_wait(4 + group, 128); }, all,
+        (long long)shares * floats, walk.split, arrived + walk.tile * shares + share, last, thread == 0);
   }
 
   const F& f;
   const u32 base;
   const ProductBarriers<P> barriers;
-  ProductWalk<P> walk;
+  ProductWalk<P, L> walk;
   PipelinePlace<P::stages> ring;
   float* const partial;
   u32* const arrived;
@@ -443,7 +285,7 @@ PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* par
       barrier_init_fence();
     }
   } else if (warp == 5) {
-    if constexpr (P::groups > 0) product_table<P>(f, table);
+    if constexpr (P::groups > 0) product_table<P, L>(f, table);
   }
   __syncthreads();
   // Barriers of the other block are there before they are written to.

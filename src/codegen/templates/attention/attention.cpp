@@ -6,6 +6,7 @@
 #include "codegen/attention/cuda_attention.h"
 #include "codegen/attention/cuda_half_attention.h"
 #include "codegen/attention/decode.h"
+#include "codegen/attention/mma_attention.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/templates/attention/attention_cost.h"
 #include "codegen/templates/common.h"
@@ -62,13 +63,14 @@ class AttentionTemplate : public Template {
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (auto few = decode_schedule(kernel, device)) return few;
     if (auto half = half_schedule(kernel, device)) return half;
+    if (auto warps = mma_attention_schedule(kernel, device)) return warps;
     if (auto why = attention_lacks(kernel, device); !why.empty())
       return std::make_unique<NoSchedule>("attention", std::move(why));
     return std::make_unique<FusedAttention>(kernel, *attention_of(kernel), device);
   }
   /// Null where factors are no 16-bit tensors, or none of its tiles fits.
   static std::unique_ptr<const Schedule> half_schedule(const Kernel& kernel, const Device& device) {
-    if (!schedules_contractions(device) || std::ranges::any_of(kernel.nodes, gathers)) return nullptr;
+    if (tensor_cores(device) != TensorCores::warpgroups || std::ranges::any_of(kernel.nodes, gathers)) return nullptr;
     auto parts = attention_of(kernel);
     if (!parts) return nullptr;
     auto half = attention::half_attention_of(kernel, *parts);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/mma_product.h"
 #include "codegen/contraction/spread.h"
 #include "codegen/cost.h"
 #include "codegen/passes.h"
@@ -78,11 +79,12 @@ class ContractionTemplate : public Template {
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (tensor_cores_lack(kernel, device).empty())
       return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);
+    if (auto warps = by_warps(kernel, device)) return warps;
     return as_rows_by(kernel, device, [&](const Kernel& rows) { return template_of(rows).cuda(rows, device); });
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
                                          const std::vector<Gene>& genes) const override {
-    if (tensor_cores_lack(kernel, device).empty()) return nullptr;
+    if (tensor_cores_lack(kernel, device).empty() || by_warps(kernel, device)) return nullptr;
     return as_rows_by(kernel, device,
                       [&](const Kernel& rows) { return template_of(rows).triton(rows, device, genes); });
   }
@@ -91,6 +93,13 @@ class ContractionTemplate : public Template {
   }
 
  private:
+  /// By mma.sync; null where there is no such schedule.
+  static std::unique_ptr<const Schedule> by_warps(const Kernel& kernel, const Device& device) {
+    if (tensor_cores(device) != TensorCores::warps) return nullptr;
+    auto product = contraction::product_of(kernel);
+    return product ? contraction::mma_schedule(std::move(*product), std::nullopt, device) : nullptr;
+  }
+
   static double points_of(const Kernel& kernel) {
     double points = 1;
     for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);

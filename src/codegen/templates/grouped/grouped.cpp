@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/mma_product.h"
 #include "codegen/cost.h"
 #include "codegen/grouped/cpp_grouped.h"
 #include "codegen/grouped/cuda_grouped.h"
@@ -84,9 +85,12 @@ class GroupedTemplate : public Template {
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (schedules_contractions(device)) {
-      if (auto grouped = device_grouped_of(*grouped_of(kernel));
-          grouped && !device_grouped_seeds(*grouped, device).empty())
+      auto grouped = device_grouped_of(*grouped_of(kernel));
+      if (grouped && tensor_cores(device) == TensorCores::warps) {
+        if (auto warps = contraction::mma_schedule(std::move(grouped->product), grouped->groups, device)) return warps;
+      } else if (grouped && !device_grouped_seeds(*grouped, device).empty()) {
         return std::make_unique<GroupedOnTensorCores>(std::move(*grouped), device);
+      }
     }
     return template_beside(*this, kernel).cuda(kernel, device);
   }

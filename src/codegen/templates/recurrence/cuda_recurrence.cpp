@@ -58,7 +58,7 @@ std::vector<std::int64_t> slices_of(std::int64_t batch) {
 
 std::string recurrence_lacks(const Kernel& kernel, const Device& device) {
   if (!kernel.recurrence) return "not a recurrent network";
-  if (!schedules_contractions(device)) return "the device has no clusters of blocks";
+  if (tensor_cores(device) != TensorCores::warpgroups) return "the device has no clusters of blocks, or no wgmma";
   if (recurrence_seeds(*kernel.recurrence, device).empty()) return "no blocks have room for its weights";
   return {};
 }

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/contraction/device_product.h"
+#include "codegen/contraction/place_writer.h"
+
+/// What the device files of products have in common in what is printed behind them: results, where these go, and where
+/// groups end. Private to codegen/contraction.
+namespace planish::codegen::contraction {
+
+class ProductPrinter {
+ public:
+  ProductPrinter(const Product& product, bool fast, const DeviceGroups* groups);
+  virtual ~ProductPrinter() = default;
+  DevicePrinted print();
+
+ protected:
+  virtual void instructions() {}
+  virtual void policy() = 0;
+  /// Of Functors: how factors are reached.
+  virtual void factors() = 0;
+  virtual void entry() = 0;
+
+  void line(std::string_view text) { writer_.line(text); }
+  void open(std::string_view text) { writer_.open(text); }
+  void close() { writer_.close(); }
+  bool across(Operand operand) const { return product_.direct(operand)->carrier == Carrier::along_rows; }
+  int row() const { return c_.m.front(); }
+  int column() const { return c_.n.front(); }
+  /// From one of the variable to the next, in elements of the factor.
+  static std::int64_t stride(const Direct& direct, int variable) {
+    return direct.row.coefficient_of(variable) + direct.depth.coefficient_of(variable);
+  }
+  bool words() const;
+  int result_bytes() const { return size_of(output_.dtype); }
+  void kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call);
+
+  const Product& product_;
+  const DeviceGroups* const groups_;
+  const Kernel& kernel_;
+  const Contraction& c_;
+  const Output& output_;
+  PlaceWriter writer_;
+  const bool bf16_;
+
+ private:
+  std::string storage(int input) const;
+  bool in_units(const ir::IndexExpr& index, int unit) const;
+  void functors();
+  std::string end_place() const;
+  void coordinates(std::string_view at);
+  std::vector<int> paired() const;
+  void result();
+  std::string unpaired(int id);
+
+  const std::vector<int> roots_;
+  std::vector<int> inputs_;
+};
+
+}  // namespace planish::codegen::contraction
