@@ -206,13 +206,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.Com
     def attempt(name: str) -> subprocess.CompletedProcess[str]:
         home = Home(tmp_path_factory.mktemp(name))
         solution = home.task(f"{SOLUTION}\n    def forward(self, x):\n        {bodies[name]}\n", "solution.py")
-        return home.run("verify", home.task(SMALL), solution, "--target", "cpu", "--seeds", "1", "--task-timeout", "25s", "--json")
+        return home.run("verify", home.task(SMALL), solution, "--target", "cpu", "--seeds", "1", "--task-timeout", "12s", "--json")
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(bodies, pool.map(attempt, bodies), strict=True))
 
 
-@pytest.mark.parametrize(("name", "words"), [("crash", "signal 11"), ("hang", "its forward did not end within 25 s")])
+@pytest.mark.parametrize(("name", "words"), [("crash", "signal 11"), ("hang", "its forward did not end within 12 s")])
 def test_a_solution_that_takes_its_process_down(judged: dict[str, subprocess.CompletedProcess[str]], name: str, words: str) -> None:
     done = judged[name]
     assert done.returncode == 1, done.stderr
