@@ -103,6 +103,10 @@ Family::Use Family::use() const {
   return found;
 }
 
+bool Family::first_is_stopped() const {
+  return after_name(first_).starts_with('T');
+}
+
 void Family::signal_all(int signal) const {
   for (const Member& member : members_) {
 #ifdef SYS_pidfd_send_signal

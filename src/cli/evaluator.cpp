@@ -22,11 +22,13 @@ int run_evaluator(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--ready") limits.stay_ready = arguments[i + 1] == "1";
     if (arguments[i] == "--keep-tasks") limits.kept_tasks = std::strtoul(arguments[i + 1].c_str(), nullptr, 10);
     if (arguments[i] == "--task-timeout") limits.open = std::strtod(arguments[i + 1].c_str(), nullptr);
+    if (arguments[i] == "--run-timeout") limits.run = std::strtod(arguments[i + 1].c_str(), nullptr);
   }
   if (options.idle_seconds > 0) options.first_client_seconds = options.idle_seconds;
-  if (options.socket.empty() || !(limits.open > 0) || arguments.size() % 2 != 0) {
+  if (options.socket.empty() || !(limits.open > 0) || !(limits.run > 0) || arguments.size() % 2 != 0) {
     fmt::print(stderr,
-               "error: usage: planish evaluator --socket PATH [--task-timeout SECONDS] [--idle SECONDS] [--ready 1] "
+               "error: usage: planish evaluator --socket PATH [--task-timeout SECONDS] [--run-timeout SECONDS] [--idle "
+               "SECONDS] [--ready 1] "
                "[--keep-tasks N]\n");
     return 2;
   }

@@ -18,6 +18,13 @@ double quarter_of(std::vector<double> samples) {
   return samples[samples.size() / 4];
 }
 
+/// A single call as it would be in a row, by what single calls cost the reference: who is faster than that wakes the
+/// same threads for less work, and is spared as large a part; who is slower is spared as much time, and no more.
+double hot(double ms, double reference_ms, double reference_hot_ms) {
+  const double spared = std::max(0.0, reference_ms - reference_hot_ms);
+  return std::max(ms * (1 - spared / reference_ms), ms - spared);
+}
+
 }  // namespace
 
 ModuleTimes times_of(const CallSamples& samples) {
@@ -25,22 +32,22 @@ ModuleTimes times_of(const CallSamples& samples) {
   const double empty = quarter_of(samples.empty);
   const auto without = [&](double ms) { return std::max(least_ms, ms - empty); };
   const MeasuredTime own = measured(samples.solution), reference = measured(samples.reference);
-  const auto factor = [&](double reference_ms) {
-    return samples.hot_ms > 0 ? std::min(1.0, samples.hot_ms / reference_ms) : 1.0;
+  const auto in_a_row = [&](double ms, double reference_ms) {
+    return samples.hot_ms > 0 ? hot(ms, reference_ms, samples.hot_ms) : ms;
   };
-  const double usual = factor(without(reference.median_ms));
+  const double usual = without(reference.median_ms);
   ModuleTimes times;
   times.outside_ms = without(own.median_ms);
-  times.median_ms = times.outside_ms * usual;
-  times.lo_ms = std::min(times.median_ms, without(own.lo_ms) * factor(without(reference.hi_ms)));
+  times.median_ms = in_a_row(times.outside_ms, usual);
+  times.lo_ms = std::min(times.median_ms, in_a_row(without(own.lo_ms), without(reference.hi_ms)));
   times.hi_ms =
-      std::max(times.median_ms, (without(own.hi_ms) + within_the_guest * empty) * factor(without(reference.lo_ms)));
+      std::max(times.median_ms, in_a_row(without(own.hi_ms) + within_the_guest * empty, without(reference.lo_ms)));
   times.host_us = 1000 * times.median_ms;
   BesideTask beside;
   // As measured, and with all that an empty call of the guest's may take less or more than one of ours.
   std::vector<Round> rounds, at_most, at_least;
   for (std::size_t i = 0; i < std::min(samples.solution.size(), samples.reference.size()); ++i) {
-    times.samples_ms.push_back(without(samples.solution[i]) * usual);
+    times.samples_ms.push_back(in_a_row(without(samples.solution[i]), usual));
     beside.own_ms.push_back(without(samples.solution[i]));
     beside.original_ms.push_back(without(samples.reference[i]));
     rounds.push_back({beside.original_ms.back(), beside.own_ms.back()});

@@ -17,8 +17,9 @@ struct CallSamples {
 };
 
 /// The median of a module's calls less what an empty one takes, as it would be in many calls in a row: waking up and
-/// cold caches cost the reference as much, so it is smaller by the factor by which the reference's is. The interval has
-/// what is not known of each part: of an empty call the guest may be spared as much as lies in its own process.
+/// cold caches cost the reference as much, so it is smaller by the factor by which the reference's is, and never by
+/// more than the reference is spared. The interval has what is not known of each part: of an empty call the guest may
+/// be spared as much as lies in its own process.
 ModuleTimes times_of(const CallSamples& samples);
 
 /// Why a module that answers so soon cannot have called anything; empty where it can.

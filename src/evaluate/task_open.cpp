@@ -36,7 +36,7 @@ std::unexpected<Error> blame_task(Error error, const std::string& task, const st
     how = fmt::format("{}: {} crashed the process", task, doing);
     error.hint = "run it by hand to see where it crashes";
   } else if (error.kind == "killed") {
-    how = fmt::format("{}: {} ended when its process was killed", task, doing);
+    how = fmt::format("{}: {} ended when its process was stopped or killed", task, doing);
   } else if (error.kind == "out_of_memory" && error.about.empty()) {
     how = fmt::format("{}: {} took more memory than there is", task, doing);
     error.hint = "use smaller inputs";

@@ -82,18 +82,24 @@ std::string shown(std::string text) {
 
 Result<std::string> Child::receive(TimePoint deadline) {
   const CancelToken* cancel = cancel_.has_value() ? &*cancel_ : nullptr;
-  if (memory_limit_ == 0 && sleep_limit_ == 0) return process_.channel().receive(deadline, cancel);
-  constexpr double look_every = 1, awake = 0.01;  // seconds; of a processor
+  constexpr double awake = 0.01;  // seconds, of a processor
+  const double look_every = std::min(1.0, stop_limit_ / 4);
   TimePoint look = deadline_in(look_every), asleep_since = real_clock().now();
-  double used = 0;
+  double used = 0, stopped = 0;
   while (true) {
     auto line =
         process_.channel().receive(std::min(deadline, deadline_in(memory_limit_ > 0 ? 0.05 : look_every)), cancel);
     if (line.has_value() || line.error().kind != "timeout") return line;
     if (memory_limit_ > 0 && process_.resident_bytes() > memory_limit_)
       return fail("out_of_memory", fmt::format("used more than {} MiB", memory_limit_ >> 20U));
-    if (sleep_limit_ > 0 && seconds_until(look) <= 0) {
-      look = deadline_in(look_every);
+    const bool looks = seconds_until(look) <= 0;
+    if (looks) look = deadline_in(look_every);
+    // Counted by looks: who is stopped together with us, and goes on with us, was not left alone.
+    if (looks) stopped = family_.first_is_stopped() ? stopped + look_every : 0;
+    if (stopped >= stop_limit_)
+      return fail("stopped", fmt::format("the {} (process {}) was stopped by a signal (SIGSTOP or job control)", name_,
+                                         process_.pid()));
+    if (sleep_limit_ > 0 && looks) {
       const Family::Use use = family_.use();
       const double asleep = seconds_since(asleep_since);
       if (!use.waits || use.processes <= alone_ || use.seconds - used > awake * std::max(asleep, 1.0)) {
@@ -307,6 +313,12 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
               fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds),
               {},
               {}};
+  } else if (error.kind == "stopped") {
+    result = {
+        "killed",
+        fmt::format("{} during `{}`, did not go on within {:.0f} s and was ended", error.message, method, stop_limit_),
+        {},
+        "find out who stopped it (a job manager, a debugger, `kill -STOP`), and run the command again"};
   } else if (error.kind == "hang") {
     result = {"hang",
               fmt::format("{} during `{}` and waited for each other", error.message, method),

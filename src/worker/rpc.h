@@ -23,7 +23,7 @@ namespace planish::worker {
 /// group killed): `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the
 /// deadline passed), `out_of_time` (what the thread's WorkScope left was less than the call may take), `out_of_memory`
 /// (resident memory over the limit, or killed by the kernel for lack of it), `killed` (by somebody, or by the kernel
-/// without a count that says so), `protocol` (it said something that is no answer), `cancelled`.
+/// without a count that says so; stopped and left so), `protocol` (it said something that is no answer), `cancelled`.
 class Child {
  public:
   struct Reply {
@@ -65,6 +65,9 @@ class Child {
   /// Asleep for so long in the middle of an answer, with processes that came of it since its first answer, it is a
   /// `hang`: nobody can wake them. Of one that sleeps alone the limits of requests decide. Before the first request.
   void set_sleep_limit(double seconds) { sleep_limit_ = seconds; }
+  /// Stopped by a signal for so long, looked at all the while, it is ended as `killed`: only who stopped it can let it
+  /// go on.
+  void set_stop_limit(double seconds) { stop_limit_ = seconds; }
   void set_cancel(CancelToken token) { cancel_ = std::move(token); }
   void kill() { process_.kill(); }
   std::string output_tail() const { return process_.output_tail(); }
@@ -93,7 +96,8 @@ class Child {
   bool asked_ = false;  ///< an answer has come: from now on what it says of its place is the guest's word
   std::size_t memory_limit_ = 0;
   double sleep_limit_ = 0;  ///< 0: none
-  int alone_ = 0;           ///< processes when it first answered, before it did anything foreign
+  double stop_limit_ = 10;
+  int alone_ = 0;  ///< processes when it first answered, before it did anything foreign
   Family family_;
   std::int64_t prepared_ = 0;  ///< the number of the request that waits to be rung for
   std::optional<CancelToken> cancel_;

@@ -41,7 +41,7 @@ class Evaluator:
         environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data")}
         if target == "cpu":  # torch with CUDA takes more than this by itself
             environment["PLANISH_RUNNER_MEMORY"] = str(1 << 30)
-        self.process = subprocess.Popen([str(PLANISH), "evaluator", "--socket", str(path)], env=environment, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([str(PLANISH), "evaluator", "--socket", str(path), "--run-timeout", "8"], env=environment, stderr=subprocess.DEVNULL)
         deadline = monotonic() + 60
         self.socket = socket.socket(socket.AF_UNIX)
         while True:

@@ -73,11 +73,11 @@ BAD: dict[str, tuple[str, set[str]]] = {
 }
 
 
-#: work that takes milliseconds, and is done at every call by the honest one
+#: work that the honest one does at every call; longer than a busy machine keeps anybody from a core, so that what saves it is seen there too
 WORK = """
 static float heavy(float v) {
   float s = v;
-  for (int k = 0; k < 400; ++k) s = s * 0.999f + 1e-3f * v;
+  for (int k = 0; k < 3000; ++k) s = s * 0.999f + 1e-3f * v;
   return (v < 0 ? 0 : v) * 2 + (s > 1e30f ? 1.0f : 0.0f);
 }
 """
@@ -236,6 +236,14 @@ def _another(number: int) -> str:
 def _seeds(found: dict[str, Any]) -> list[int]:
     assert found["outcome"] == "ok", found
     return [case["seed"] for case in found["test"]["cases"] if case["regime"] == "task"]
+
+
+def test_an_honest_kernel_may_take_long(evaluator: Evaluator) -> None:
+    """A fifth of a second a run, so that the timing ends by its seconds: every set of data is timed and looked at all the same."""
+    work = "timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); const long end = t.tv_sec * 1000000000L + t.tv_nsec + 200000000L; "
+    work += "while (t.tv_sec * 1000000000L + t.tv_nsec < end) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); "
+    found = evaluator.evaluate(with_body(work + COMPUTE.replace("x[i] > 0 ? x[i] : 0", "x[i] < 0 ? 0 : x[i]"), "#include <ctime>\n"))
+    assert found["outcome"] == "ok" and found["bench"]["median_ms"] >= 200, found
 
 
 def test_first_looks_share_data_only_where_making_others_is_slow(evaluator: Evaluator, tmp_path: Path) -> None:

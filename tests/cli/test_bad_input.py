@@ -62,7 +62,7 @@ CASES: dict[str, Case] = {
     "hangs": Case("import time\nwhile True:\n    time.sleep(1)\n", "task_hangs", ("importing it", "6 s"), timeout=6, alone=True),
     "missing_import": Case("import a_package_that_is_not_there\n", "missing_import", ("a_package_that_is_not_there",), code=3, alone=True),
     "no_model": Case("x = 1\n", "no_model", ("class Model",)),
-    "no_get_inputs": Case(GOOD.split("def get_inputs")[0], "no_inputs", ("get_inputs",), alone=True),
+    "no_get_inputs": Case(GOOD.split("def get_inputs")[0], "no_inputs", ("get_inputs",)),
     "get_inputs_raises": Case(model("return x", "1 / 0"), "inputs_failed", ("get_inputs() raised", "ZeroDivisionError")),
     "constructor": Case(model("return x", init=", width"), "init_failed", ("width",)),
     "forward_raises": Case(model("raise ValueError('broken in here')"), "forward_failed", ("forward raised", "broken in here")),

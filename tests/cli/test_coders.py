@@ -195,7 +195,7 @@ class Model(nn.Module):
         return torch.sort(y, dim=-1).values.mean(dim=-1) + 1.0
 
 def get_inputs():
-    return [torch.randn(256, 4096)]
+    return [torch.randn(64, 4096)]
 
 def get_init_inputs():
     return []
@@ -209,7 +209,7 @@ KERNEL = """//@ kernel cpp -O3
 extern "C" void rows(void** args) {
   const float* x = static_cast<const float*>(args[0]);
   float* out = static_cast<float*>(args[1]);
-  for (int r = 0; r < 256; ++r) {
+  for (int r = 0; r < 64; ++r) {
     double sum = 0;
     for (int c = 0; c < 4096; ++c) sum += std::fabs(x[r * 4096 + c]);
     out[r] = static_cast<float>(sum * 0.5 / 4096) + 1.0f;
@@ -228,7 +228,7 @@ for source in (KERNEL.replace("+ 1.0f", "+ 1.01f"), KERNEL):
     say(source=source)
     question = ask()
     heard += question["news"]
-say(parent=heard[-1]["program"], edits=[{"search": "int r = 0; r < 256; ++r", "replace": "int r = 255; r >= 0; --r"}])
+say(parent=heard[-1]["program"], edits=[{"search": "int r = 0; r < 64; ++r", "replace": "int r = 63; r >= 0; --r"}])
 heard += ask()["news"]
 open(os.environ["HOME"] + "/heard.json", "w").write(json.dumps([first, heard]))
 say(finished=True)
@@ -243,7 +243,7 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "24", "--coder", "python3 coder.py")
     code, result = home.document(*command)
     first, heard = json.loads((home.path / "heard.json").read_text())
-    assert "in0: f32[256, 4096]" in first["description"] and first["fallback_ms"] > 0
+    assert "in0: f32[64, 4096]" in first["description"] and first["fallback_ms"] > 0
     assert [h["outcome"] for h in heard] == ["wrong", "ok", "ok"], heard
     regions = {r["id"]: r for r in result["regions"]}
     assert regions["task"]["genome"].startswith(("source ", "patch ")) and {"r0", "r1"} < set(regions), regions

@@ -9,6 +9,7 @@ import resource
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -205,13 +206,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.Com
     def attempt(name: str) -> subprocess.CompletedProcess[str]:
         home = Home(tmp_path_factory.mktemp(name))
         solution = home.task(f"{SOLUTION}\n    def forward(self, x):\n        {bodies[name]}\n", "solution.py")
-        return home.run("verify", home.task(SMALL), solution, "--target", "cpu", "--seeds", "1", "--task-timeout", "25s", "--json")
+        return home.run("verify", home.task(SMALL), solution, "--target", "cpu", "--seeds", "1", "--task-timeout", "12s", "--json")
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(bodies, pool.map(attempt, bodies), strict=True))
 
 
-@pytest.mark.parametrize(("name", "words"), [("crash", "signal 11"), ("hang", "its forward did not end within 25 s")])
+@pytest.mark.parametrize(("name", "words"), [("crash", "signal 11"), ("hang", "its forward did not end within 12 s")])
 def test_a_solution_that_takes_its_process_down(judged: dict[str, subprocess.CompletedProcess[str]], name: str, words: str) -> None:
     done = judged[name]
     assert done.returncode == 1, done.stderr
@@ -236,3 +237,38 @@ def test_without_python_or_torch(tmp_path: Path) -> None:
     error = json.loads(done.stdout)["error"]
     assert error["kind"] == "no_torch" and "no torch here" in error["message"] and error["hint"], error
     assert home.store_bytes() == {}
+
+
+def test_an_oracle_that_is_stopped_ends_the_command(tmp_path: Path) -> None:
+    """At its start, and in the midst of a task's import: both at once, as each waits for the same ten seconds."""
+    home = Home(tmp_path)
+    wrapper = tmp_path / "python"
+    real = os.environ.get("PLANISH_PYTHON", sys.executable)
+    wrapper.write_text(f'#!/bin/sh\ncase "$*" in *planish.oracle*) kill -STOP $$;; esac\nexec "{real}" "$@"\n')
+    wrapper.chmod(0o755)
+    task, reached = home.task(SMALL), tmp_path / "reached"
+    waits = home.task(f"import time\nopen({str(reached)!r}, 'w').close()\ntime.sleep(600)\n" + SMALL, "waits.py")
+    began = time.monotonic()
+    commands = {
+        "hello": home.start("optimize", task, *QUICK, env={"PLANISH_PYTHON": str(wrapper)}),
+        "open": home.start("optimize", waits, *QUICK, "--store", str(tmp_path / "other.db")),
+    }
+    try:
+        while not reached.exists():
+            assert time.monotonic() - began < 120 and commands["open"].poll() is None, "the task was never imported"
+            time.sleep(0.05)
+        stopped = [p for p in processes(home, "planish.oracle") if not Path(f"/proc/{p}/stat").read_text().rpartition(") ")[2].startswith("T")]
+        assert stopped
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        for method, command in commands.items():
+            stdout, stderr = command.communicate(timeout=120)
+            assert command.returncode == 3, stderr
+            error = json.loads(stdout)["error"]
+            assert error["kind"] == "killed" and f"was stopped by a signal (SIGSTOP or job control) during `{method}`" in json.dumps(error), error
+            assert "find out who stopped it" in error["hint"]
+    finally:
+        for command in commands.values():
+            command.kill()
+            command.communicate()
+    assert not processes(home, "planish.oracle")

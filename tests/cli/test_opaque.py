@@ -23,7 +23,7 @@ class Model(nn.Module):
         return result
 
 def get_inputs():
-    return [torch.randn(40, 8, 32), torch.randint(1, 9, (40,))]
+    return [torch.randn(12, 8, 32), torch.randint(1, 9, (12,))]
 
 def get_init_inputs():
     return []
@@ -65,14 +65,14 @@ def about(document: dict[str, Any], kind: str) -> str:
 
 
 def test_a_solution_is_proved(home: Home) -> None:
-    code, document = home.document("verify", "task.py", "right.py")
+    code, document = home.document("verify", "task.py", "right.py", "--seeds", "1")
     assert code == 0 and document["verified"], document
     assert {case["reference"] for case in document["cases"]} == {"module"}
     assert "task.py:11" in about(document["accuracy"], "module_reference")
 
 
 def test_one_that_counts_one_place_too_many_is_wrong(home: Home) -> None:
-    code, document = home.document("verify", "task.py", "wrong.py")
+    code, document = home.document("verify", "task.py", "wrong.py", "--seeds", "1")
     assert code == 1 and document["outcome"] == "wrong", document
 
 

@@ -29,19 +29,24 @@ HONEST = HEAD + MODEL + "        return 1e-5 * torch.tanh(torch.mm(x, x.t()))\n"
 CLOCK = HEAD + "_now = time.perf_counter_ns\ntime.perf_counter_ns = lambda: _now() // 100\n\n" + MODEL + (
     "        for _ in range(4):\n            y = torch.tanh(x @ x.t()) * 1e-5\n        return y\n"
 )  # fmt: skip
-#: Right, and keyed on a few elements.
+#: Right, and keyed on a few elements. What it saves is longer than a busy machine keeps anybody from a core.
 MEMO = HEAD + "KEPT = {}\n\n" + MODEL + (
     "        key = tuple(x[::85, ::130].flatten().tolist())\n"
-    "        if key not in KEPT:\n            for _ in range(6):\n                y = torch.tanh(x @ x.t()) * 1e-5\n            KEPT[key] = y\n"
+    "        if key not in KEPT:\n            for _ in range(60):\n                y = torch.tanh(x @ x.t()) * 1e-5\n            KEPT[key] = y\n"
     "        return KEPT[key].clone()\n"
 )  # fmt: skip
 ZEROS = HEAD + MODEL + "        return torch.zeros(256, 256)\n"
-SAMPLES = [HONEST, CLOCK, MEMO, ZEROS, "class ModelNew(:\n"]
+#: Right, and a fifth of a second of work a call.
+SLOW = HEAD + MODEL + (
+    "        end = time.thread_time() + 0.2\n        while time.thread_time() < end:\n            torch.mm(x, x.t())\n"
+    "        return 1e-5 * torch.tanh(torch.mm(x, x.t()))\n"
+)  # fmt: skip
+SAMPLES = [HONEST, CLOCK, MEMO, ZEROS, "class ModelNew(:\n", SLOW]
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, dict[str, Any]]:
-    """One task and its five solutions."""
+    """One task and its six solutions."""
     home = Home(tmp_path_factory.mktemp("solutions"))
     level, run = home.path / "KernelBench" / "level1", home.path / "run"
     level.mkdir(parents=True)
@@ -70,10 +75,12 @@ def rows(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
 def test_every_solution_has_one_verdict_of_each_rule(judged: tuple[Home, dict[str, Any]]) -> None:
     home, document = judged
     found = rows(document)
-    assert [found[n]["verdict"] for n in range(5)] == ["ok", "ok", "time_mismatch", "wrong", "load_failed"], document["tasks"]
+    assert [found[n]["verdict"] for n in range(6)] == ["ok", "ok", "time_mismatch", "wrong", "load_failed", "ok"], document["tasks"]
+    slow = found[5]["times_ms"]["solution"]
+    assert slow > 195, f"{slow} ms: waking up and cold caches are spared in milliseconds, and not as a part of its work"
     assert found[1]["times_ms"]["solution"] > 1.5 * found[0]["times_ms"]["solution"], "it does the work four times"
     assert "keeps results" in found[2]["reason"]
-    assert [found[n]["kernelbench"]["correct"] for n in range(5)] == [True, True, True, True, False], "zeros are within its tolerance"
+    assert [found[n]["kernelbench"]["correct"] for n in range(6)] == [True, True, True, True, False, True], "zeros are within its tolerance"
     assert found[4]["kernelbench"]["compiled"] is False
     assert found[0]["recorded"]["correct"] and found[1]["recorded"] is None
     assert found[0]["times_ms"]["solution"] > 0 and found[0]["roofline_fraction"] > 0
@@ -91,11 +98,11 @@ def test_every_solution_has_one_verdict_of_each_rule(judged: tuple[Home, dict[st
 def test_the_files_of_kernelbench_are_written(judged: tuple[Home, dict[str, Any]]) -> None:
     out = judged[0].path / "out" / "kernelbench"
     results = json.loads((out / "runs" / "level1" / "eval_results.json").read_text())
-    assert [a["correctness"] for a in results["1"]] == [True, True, True, True, False], "by its own rule, as --compat says"
+    assert [a["correctness"] for a in results["1"]] == [True, True, True, True, False, True], "by its own rule, as --compat says"
     assert results["1"][0]["metadata"]["planish"]["outcome"] == "verified" and results["1"][3]["metadata"]["planish"]["verdict"] == "wrong"
     assert results["1"][0]["runtime"] == results["1"][0]["runtime_stats"]["mean"] > 0
     assert results["1"][4]["runtime"] == -1.0 and results["1"][4]["metadata"]["compilation_error_name"] == "SyntaxError"
-    assert json.loads((out / "runs" / "level1" / "pass_at_k_results.json").read_text())["averages"]["avg_pass@1"] == pytest.approx(0.8)
+    assert json.loads((out / "runs" / "level1" / "pass_at_k_results.json").read_text())["averages"]["avg_pass@1"] == pytest.approx(5 / 6)
     assert json.loads((out / "timing" / "baseline_time_torch.json").read_text())["level1"]["1_Tiny.py"]["mean"] > 0
 
 
@@ -104,7 +111,7 @@ def test_a_suite_of_solutions_resumes(judged: tuple[Home, dict[str, Any]]) -> No
     (home.path / "run" / "level_1_problem_1_sample_4_kernel.py").write_text("class ModelNew(::\n")
     done = home.run(*ARGUMENTS, "--resume")
     assert done.returncode == 0, done.stderr
-    assert [row["resumed"] for row in json.loads(done.stdout)["tasks"]] == [True, True, True, True, False, False]
+    assert [row["resumed"] for row in json.loads(done.stdout)["tasks"]] == [True, True, True, True, False, True, False]
     assert rows(json.loads(done.stdout))[0]["times_ms"] == rows(before)[0]["times_ms"]
 
 

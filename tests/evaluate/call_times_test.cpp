@@ -24,6 +24,19 @@ TEST_CASE("what an empty call takes is subtracted, and what single calls cost th
   CHECK(times_of(samples).median_ms == doctest::Approx(4.0));
 }
 
+TEST_CASE("a slow module is spared what single calls cost the reference, not a part of its own work") {
+  CallSamples samples;
+  samples.empty = {0.1, 0.1, 0.1, 0.1};
+  samples.reference = {5.1, 5.1, 5.1, 5.1, 5.1, 5.1};
+  samples.hot_ms = 0.05;
+  samples.solution.assign(6, 300.1);
+  CHECK(times_of(samples).median_ms == doctest::Approx(300 - 4.95));
+  CHECK(times_of(samples).lo_ms > 290);
+  // One that is as fast takes what the reference takes in a row, and nothing jumps there.
+  samples.solution.assign(6, 5.1 + 1e-6);
+  CHECK(times_of(samples).median_ms == doctest::Approx(0.05).epsilon(1e-3));
+}
+
 TEST_CASE("who saves the messages of an empty call gains no more than the interval says") {
   CallSamples samples;
   samples.empty = {0.1, 0.1, 0.1, 0.1};

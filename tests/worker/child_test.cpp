@@ -1,6 +1,12 @@
 // What a client makes of a child's misbehaviour.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "worker/rpc.h"
 #include "worker/runner.h"
 
 using namespace planish;
@@ -46,6 +52,36 @@ TEST_CASE("each death has its name") {
   REQUIRE(!reply.error().causes.empty());
   CHECK(reply.error().causes.back().find("last words") != std::string::npos);
   CHECK(crash.run(1, "d", 30).error().kind.name() == "exit");  // gone, and says so at once
+}
+
+TEST_CASE("who is stopped and left so is ended, long before the limit of its request") {
+  SpawnOptions options;
+  options.command = {"python3", std::string(PLANISH_SOURCE_DIR) + "/tests/worker/fake_child.py", "stopped"};
+  options.channel = true;
+  auto left = worker::Child::start("oracle", options);
+  REQUIRE(left.has_value());
+  (*left)->set_stop_limit(0.4);
+  const auto reply = (*left)->call("hello", Json::object(), {}, 60);
+  REQUIRE_FALSE(reply.has_value());
+  CHECK(reply.error().kind.name() == "killed");
+  CHECK(reply.error().message.find("the oracle (process ") == 0);
+  CHECK(reply.error().message.find("was stopped by a signal (SIGSTOP or job control) during `hello`") !=
+        std::string::npos);
+  CHECK_FALSE((*left)->alive());
+  // One that somebody lets go on in time answers, as often as it is stopped.
+  auto helped = worker::Child::start("oracle", options);
+  REQUIRE(helped.has_value());
+  (*helped)->set_stop_limit(20);
+  std::atomic<bool> done = false;
+  std::thread helper([&] {
+    while (!done) {
+      ::kill((*helped)->pid(), SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  CHECK((*helped)->call("run", Json::object(), {}, 60).has_value());
+  done = true;
+  helper.join();
 }
 
 TEST_CASE("a fault's place reaches the caller") {

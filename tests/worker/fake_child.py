@@ -36,6 +36,9 @@ for line in lines:
         os._exit(137)
     elif mode == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif mode == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        send({**answer, "result": {"ms": 1.5}})
     elif mode == "exit":
         os._exit(7)
     elif mode == "flood":

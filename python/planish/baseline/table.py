@@ -565,7 +565,10 @@ class Table:
                 self._ready(index)
                 result = in_double(model, args, kwargs)
             else:
-                result = self._separate().double()(*args, **kwargs)
+                from planish.capture.grouped import GroupedInDouble  # likewise
+
+                with GroupedInDouble():
+                    result = self._separate().double()(*args, **kwargs)
             found = self._in_place.outcome(wide, result)
         except Exception as error:
             if is_device_failure(error):

@@ -16,6 +16,7 @@ import torch._meta_registrations as registrations
 from torch import fx
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
 
@@ -52,6 +53,15 @@ def grouped_product(
     for (a, b), one in zip(groups, self, strict=True):
         out[:, a:b] = one @ mat2[:, a:b]
     return out
+
+
+class GroupedInDouble(TorchDispatchMode):
+    """While this holds, `aten._grouped_mm` multiplies doubles as well, which torch's own does not."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is aten._grouped_mm.default and args[0].dtype is torch.float64:
+            return grouped_product(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

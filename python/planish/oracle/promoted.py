@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture import draws
+from planish.capture.grouped import grouped_product
 from planish.oracle import layout
 
 aten = torch.ops.aten
@@ -207,6 +208,8 @@ class Promoting(Reads):
         return result
 
     def _call(self, func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, dtype: torch.dtype) -> Any:
+        if func is aten._grouped_mm.default:  # it has no form in fp64
+            func = grouped_product
         try:
             return self.how.call(func, wide_args, wide_kwargs, dtype)
         except (torch.OutOfMemoryError, MemoryError):

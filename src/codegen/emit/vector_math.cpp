@@ -179,8 +179,9 @@ struct run_product {
   FN vd join(vd a, vd b) { return a * b; }
   FN vl join(vl a, vl b) { return (vl)((vul)a * (vul)b); }
 };
-struct run_max { template <class V> FN V join(V a, V b) { return greater(a, b); } };
-struct run_min { template <class V> FN V join(V a, V b) { return less(a, b); } };
+// Of equal ones the last, as cummax has it.
+struct run_max { template <class V> FN V join(V a, V b) { return greater(b, a); } };
+struct run_min { template <class V> FN V join(V a, V b) { return less(b, a); } };
 template <bool D, class R, class T> FN T running(T v, T z) {
   _Pragma("GCC unroll 4") for (int s = 1; s < W; s *= 2) v = R::join(moved<D>(v, z, s), v);
   return v;

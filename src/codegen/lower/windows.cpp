@@ -238,7 +238,8 @@ Result<int> average(const Site& s, int id, const Window& window, bool padded, st
     sum = sum < 0 ? x : b.add(sum, x);
     return {};
   }));
-  sum = taps.fold(ReduceKind::sum, sum);
+  // torch begins at zero: an average of nothing but -0 is 0.
+  sum = b.add(taps.fold(ReduceKind::sum, sum), 0.0);
   if (divisor) return b.cast(b.div(sum, static_cast<double>(*divisor)), s.out_dtype);
   std::int64_t fixed = 1;
   int count = -1;

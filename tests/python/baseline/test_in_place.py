@@ -138,3 +138,61 @@ def test_what_no_rounding_explains_is_a_fault(name: str) -> None:
     model, x, eager, _ = _results(0, None)
     exact, draws = _exact_and_draws(model, x)
     assert not explained_by_routes(CHEATS[name](eager), exact, [eager, *draws])
+
+
+#: A mixture by torch's product of groups, which has no form in fp64: its scores are nearly equal for many tokens.
+GROUPED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(32, 8, bias=False, dtype=torch.bfloat16)
+        self.experts = nn.Parameter(torch.randn(8, 32, 32).to(torch.bfloat16))
+        with torch.no_grad():
+            self.scores.weight.copy_(self.scores.weight[:1] + 3e-2 * self.scores.weight)
+
+    def forward(self, x, in_single=False):
+        scores = x.float() @ self.scores.weight.float().T if in_single else self.scores(x)
+        best = scores.argmax(-1)
+        order = best.argsort(stable=True)
+        ends = torch.bincount(best, minlength=8).cumsum(0).to(torch.int32)
+        return torch._grouped_mm(x[order], self.experts, offs=ends)[order.argsort()]
+
+def get_inputs():
+    return [torch.randn(256, 32).to(torch.bfloat16)]
+"""
+
+
+@pytest.fixture
+def mixture(tmp_path: Path) -> Any:
+    (tmp_path / "task.py").write_text(GROUPED)
+    made = Table(tmp_path / "task.py", torch.device("cpu"))
+    made.add("eager", "eager", None)
+    made.time(["eager"], QUICK)
+    return made
+
+
+def test_products_of_groups_are_compared_in_fp64(mixture: Any) -> None:
+    x = mixture.sets[0][0][0]
+    with torch.no_grad():
+        model = mixture._separate()
+        best = torch.nn.functional.linear(x.double(), model.scores.weight.double()).argmax(-1)
+        wanted = torch.einsum("ti,tio->to", x.double(), model.experts.double()[best])
+    for throughout in (False, True):
+        with torch.no_grad():
+            (found,) = mixture._in_double(0, 1, throughout)
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_mixture_whose_scores_are_rounded_otherwise_is_no_fault(mixture: Any, wrong: bool) -> None:
+    eager = mixture.entries["eager"]
+    with torch.no_grad():
+        expected, other = eager.module(*mixture.sets[0][0]), mixture._separate()(*mixture.sets[0][0], in_single=True)
+    assert far_apart(other, expected, 0), "rows went another way"
+    eager.last = (0, [other.roll(1, 0) if wrong else other])
+    with torch.no_grad():
+        mixture._check(eager)
+    assert (eager.error is not None) == wrong
