@@ -56,6 +56,7 @@ int try_verb(const TryVerb& options, const Output& output);
 struct McpVerb {
   std::string store, patterns;  ///< files; empty for those in the data folder
   std::string task_timeout = "10m";
+  std::vector<std::string> settings;  ///< words before the verb of each command that it starts
 };
 /// Speaks on stdin and stdout until stdin ends.
 int mcp_verb(const McpVerb& options, const Output& output);
