@@ -134,12 +134,14 @@ std::string Progress::activity() const {
   if (doing_.empty() || (!ticking_ && status_.empty())) return {};
   const double seconds = seconds_since(phase_began_, clock_);
   // In plain mode lines stand far from their phase's, so they name it.
-  std::string out =
-      out_.mode() == Mode::plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
-  if (cancel_.cancelled())
+  const bool plain = out_.mode() == Mode::plain;
+  std::string out = plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
+  if (cancel_.cancelled()) {
     out += ", ending with what was found";
-  else if (estimate_ >= 1 && seconds < estimate_)
+  } else if (estimate_ >= 1 && seconds < estimate_) {
     out += fmt::format(" of about {:.0f} s", estimate_);
+    if (!plain) out = fmt::format("{} {}", bar(seconds / estimate_), out);
+  }
   if (!status_.empty()) out += ", " + status_;
   return out;
 }
@@ -152,15 +154,17 @@ std::string Progress::ending() const {
 }
 
 std::string Progress::counts() const {
-  std::string out = fmt::format("{} tried, {} compiled, {} tested, {} timed", tried_, compiled_, tested_, timed_);
+  // First what a narrow terminal must not cut.
+  std::string out;
+  const double left = left_ - seconds_since(left_at_, clock_);
+  if (cancel_.cancelled() || (left_ >= 0 && left < 1))
+    out = ending() + " | ";
+  else if (left_ >= 0)
+    out = fmt::format("{:.0f} s left | ", left);
+  out += fmt::format("{} tried, {} compiled, {} tested, {} timed", tried_, compiled_, tested_, timed_);
   for (const auto& [outcome, n] : failures_) out += fmt::format(", {} {}", n, outcome);
   const double seconds = std::chrono::duration<double>(clock_.now() - first_).count();
   if (tried_ > 1 && seconds > 0) out += fmt::format(" | {:.0f} a minute", 60 * (tried_ - 1) / seconds);
-  const double left = left_ - seconds_since(left_at_, clock_);
-  if (cancel_.cancelled() || (left_ >= 0 && left < 1))
-    out += " | " + ending();
-  else if (left_ >= 0)
-    out += fmt::format(" | {:.0f} s left", left);
   return out;
 }
 

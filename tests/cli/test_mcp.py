@@ -22,8 +22,8 @@ class Agent:
     """A client that says what it likes. Notifications that come before an answer are kept in `told`."""
 
     def __init__(self, home: Home, *before: str) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen([str(BINARY), *before, "mcp"], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=home.environment(), cwd=home.path)
+        pipe, command = subprocess.PIPE, [str(BINARY), *before, "mcp"]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=home.environment(), cwd=home.path)
         self.told: list[dict[str, Any]] = []
 
     def send(self, line: str | bytes) -> None:
