@@ -48,6 +48,7 @@ struct TryVerb {
   std::string task, source;  ///< no source: what there is to write one for is listed
   std::string region = "task", target = "auto", accuracy = "eager";
   bool quick = false, profile = false;
+  bool watch = false;  ///< again whenever one of both files is saved
   std::string task_timeout = "10m";
   bool no_serve = false;
 };
