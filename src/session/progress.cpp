@@ -4,7 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "worker/printable.h"
@@ -20,6 +24,21 @@ constexpr std::size_t most_operators = 4;
 
 double seconds_since(TimePoint then, const Clock& clock) {
   return std::chrono::duration<double>(clock.now() - then).count();
+}
+
+/// What is behind a status that counts, as "data set 3 of 13 (rows)": 2 of 13.
+std::optional<double> part_behind(std::string_view status) {
+  constexpr std::string_view of = " of ";
+  const std::size_t at = status.find(of);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t first = status.find_last_of(' ', at - 1) + 1;
+  int number = 0, all = 0;
+  const char* const end = status.data() + status.size();
+  const auto read = std::from_chars(status.data() + first, end, number);
+  const auto read_all = std::from_chars(status.data() + at + of.size(), end, all);
+  if (read.ec != std::errc{} || read.ptr != status.data() + at || read_all.ec != std::errc{}) return std::nullopt;
+  if (number < 1 || number > all) return std::nullopt;
+  return static_cast<double>(number - 1) / all;
 }
 
 }  // namespace
@@ -143,6 +162,8 @@ std::string Progress::activity() const {
     if (!plain) out = fmt::format("{} {}", bar(seconds / estimate_), out);
   }
   if (!status_.empty()) out += ", " + status_;
+  const auto part = part_behind(status_);
+  if (part && !plain && !out.starts_with('[')) out += " " + bar(*part);
   return out;
 }
 

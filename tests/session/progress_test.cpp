@@ -176,7 +176,7 @@ TEST_CASE("a phase whose length is known has a bar on a terminal, until it takes
   CHECK(text.find("[########------------] 8 s of about 20 s, data set 3 of 13") != std::string::npos);
   CHECK(text.find("[################----] 16 s of about 20 s, data set 6 of 13") != std::string::npos);
   CHECK(text.find("] 24 s") == std::string::npos);
-  CHECK(text.find("24 s, data set 12 of 13") != std::string::npos);
+  CHECK(text.find("24 s, data set 12 of 13 [################----]") != std::string::npos);
 }
 
 TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
