@@ -197,7 +197,7 @@ def sets_table(names: tuple[str, ...] | None = None, results: Path = RESULTS) ->
         line(f"level {level}", f"{len(counts)} of the {size} of level {level} of KernelBench, {cards}", [c.headline for c in counts],
              [c.best for c in counts], f"{nothing}, {lost} of them refused or cut off" if lost else str(nothing))  # fmt: skip
     of_set("cpu", "{} on two CPU cores, results dropped at once")
-    head = ["| set of tasks | mean | median | mean over the best of all | nothing gained |", "|---|---|---|---|---|"]
+    head = ["| set of tasks | mean | median | mean over each task's fastest baseline | tasks without a gain |", "|---|---|---|---|---|"]
     return "\n".join([*head, *(lines[name] for name in names or lines)])
 
 

@@ -94,6 +94,12 @@ std::string styled(Style style, std::string_view text) {
   return fmt::format("\033[{}m{}\033[0m", codes[static_cast<int>(style)], text);
 }
 
+std::string bar(double part) {
+  constexpr std::size_t width = 20;
+  const auto full = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * width);
+  return "[" + std::string(full, '#') + std::string(width - full, '-') + "]";
+}
+
 LiveLines::Mode LiveLines::detect(bool quiet) {
   if (quiet) return Mode::quiet;
   return terminal() ? Mode::terminal : Mode::plain;

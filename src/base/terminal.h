@@ -16,6 +16,9 @@ bool coloured();
 /// The text in this style, as stderr may show it. A line must not end within.
 std::string styled(Style style, std::string_view text);
 
+/// A part of a whole, from 0 to 1, as a bar: "[#####---------------]".
+std::string bar(double part);
+
 /// Lines on stderr that stay and, on a terminal, a few below them that are redrawn. One at a time a process; not
 /// thread-safe but for write_over_live_lines().
 class LiveLines {

@@ -64,6 +64,7 @@ int doctor_verb(const std::string& store, const Output& output) {
   }
   text += targets + "\n";
   output.result(dump_json(document), text);
+  if (any) output.next({"optimize", "TASK.py"});
   return any ? exit_code::success : exit_code::environment;
 }
 

@@ -126,7 +126,8 @@ class Judging {
     const fs::path file = place / (module ? "solution.py" : "kernels.txt");
     if (auto written = write_file(file, code->text); !written)
       return environment::not_judged(written.error(), code->form);
-    std::vector<std::string> command = {module ? "verify" : "try", work.submission.task_path.string(), file.string()};
+    std::vector<std::string> command = options_.settings;
+    command.insert(command.end(), {module ? "verify" : "try", work.submission.task_path.string(), file.string()});
     const auto& arguments = module ? settings_.of_modules : settings_.of_sources;
     command.insert(command.end(), arguments.begin(), arguments.end());
     if (module && !options_.no_times) {

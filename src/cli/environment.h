@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/output.h"
 
@@ -22,6 +23,7 @@ struct EnvironmentVerb {
   std::string task_timeout = "2m", max_time = "10m", drain = "60s";
   int queue = 256;
   int warm_tasks = 4;
+  std::vector<std::string> settings;  ///< words before the verb of each command that it starts
 };
 
 /// Serves until it is interrupted.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
@@ -71,6 +72,17 @@ fs::path default_out(const std::string& task, const std::string& form) {
   return task + (form == "source" ? "_source" : "_shipped");
 }
 
+/// The task's file as the result beside the folder names it; a word in its place where it is not there any more.
+std::string task_beside(const fs::path& shipped) {
+  std::error_code ignored;
+  const auto text = read_file(shipped.parent_path() / "result.json");
+  const auto result = text ? parse_json(*text, "internal", "a result") : std::unexpected(text.error());
+  const Json name = result && result->is_object() ? result->value("task_path", Json()) : Json();
+  if (!name.is_string()) return "TASK.py";
+  const fs::path file(name.get<std::string>());
+  return file.extension() == ".py" && fs::is_regular_file(file, ignored) ? file.string() : "TASK.py";
+}
+
 }  // namespace
 
 int export_verb(const ExportVerb& options, const Output& output) {
@@ -107,7 +119,7 @@ int export_verb(const ExportVerb& options, const Output& output) {
         "slower than the original; make test in it says what both take");
     output.say("next: " + command_line({"make", "-C", request.out.string(), "test"}));
   } else {
-    output.next({"verify", "TASK.py", request.out.string(), "--time"});
+    output.next({"verify", task_beside(*folder), request.out.string(), "--time"});
   }
   return exit_code::success;
 }

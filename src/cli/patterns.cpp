@@ -194,6 +194,7 @@ int search_action(const PatternsVerb& options, const Output& output) {
           "others.\n";
   }
   output.result(dump_json(document), text);
+  if (!hits->empty()) output.next({"patterns", "show", hits->front().pattern.id});
   return exit_code::success;
 }
 

@@ -59,6 +59,10 @@ int runs_verb(const std::string& store_option, int limit, const Output& output) 
                           device, size->outcomes);
   }
   output.result(dump_json(document), text);
+  if (runs->empty())
+    output.next({"optimize", "TASK.py"});
+  else
+    output.next({"show", runs->front().id});
   return exit_code::success;
 }
 

@@ -197,6 +197,7 @@ int show_verb(const ShowVerb& options, const Output& output) {
   }
   output.result(dump_json(document), show_text(*run, document["result"], headline, *regions, *evaluations) +
                                          turns_text(*turns) + to_text(learned));
+  output.next({"report", run->id});
   return exit_code::success;
 }
 

@@ -103,7 +103,7 @@ void SuiteProgress::draw() {
     lines.push_back(line(job, one));
   }
   if (at_work_.size() > most_lines) lines.push_back(fmt::format("and {} more", at_work_.size() - most_lines));
-  lines.push_back(total());
+  lines.push_back(fmt::format("{} {}", bar(static_cast<double>(done_) / static_cast<double>(jobs_)), total()));
   out_.redraw(lines);
 }
 

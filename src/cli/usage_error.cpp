@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <utility>
 
 #include "base/suggest.h"
 
@@ -33,7 +34,9 @@ Error of(std::string message, std::string hint) {
 Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string path = "planish";
+  bool value = false;  // of the option before it
   for (const std::string& word : words) {
+    if (std::exchange(value, false)) continue;
     const bool option = word.starts_with('-') && word.size() > 1;
     const auto verbs = verbs_of(*at);
     if (!option && !verbs.empty()) {
@@ -50,17 +53,32 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
     if (!option || word.find_first_of("0123456789.") == 1) continue;  // a negative number is a value
     const std::string name = word.substr(0, word.find('='));
     if (name == "--help" || name == "-h") continue;
-    if (at->get_option_no_throw(name) == nullptr) {
+    const CLI::Option* known = at->get_option_no_throw(name);
+    // One of several values, or of none, may as well be an operand.
+    value = known != nullptr && known->get_items_expected_min() == 1 && known->get_items_expected_max() == 1 &&
+            name.size() == word.size();
+    if (known == nullptr) {
       const auto options = options_of(*at);
       return of(fmt::format("{} has no option '{}'", path, name),
                 fmt::format("{}{} --help lists its options", did_you_mean(name, options), path));
     }
   }
-  if (const auto verbs = verbs_of(*at); !verbs.empty()) {
+  if (value) return of(error.what(), fmt::format("{} --help says what it takes", path));
+  if (const auto verbs = verbs_of(*at); !verbs.empty() && dynamic_cast<const CLI::FileError*>(&error) == nullptr) {
     return of(at == &app ? "no verb was named" : path + " needs to be told what to do",
               fmt::format("{} --help lists what there is: {}", path, fmt::join(verbs, ", ")));
   }
-  return of(error.what(), fmt::format("{} --help says what it takes", path));
+  const std::string file = app["--config"]->as<std::string>();
+  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr)
+    return of(fmt::format("{}: no such file of settings", file), "check the path");
+  const std::string what = error.what();
+  std::string hint = fmt::format("{} --help says what it takes", path);
+  // "--limit: 'many' is no whole number", where nobody typed --limit.
+  const std::string about = what.starts_with("--") ? what.substr(0, what.find(':')) : std::string();
+  const auto typed = [&](const std::string& word) { return word == about || word.starts_with(about + "="); };
+  if (!about.empty() && about.size() < what.size() && std::ranges::none_of(words, typed))
+    hint = fmt::format("it stands in {}, or in a variable of the environment (PLANISH_…)", file);
+  return of(what, std::move(hint));
 }
 
 }  // namespace planish::cli

@@ -48,6 +48,7 @@ struct TryVerb {
   std::string task, source;  ///< no source: what there is to write one for is listed
   std::string region = "task", target = "auto", accuracy = "eager";
   bool quick = false, profile = false;
+  bool watch = false;  ///< again whenever one of both files is saved
   std::string task_timeout = "10m";
   bool no_serve = false;
 };
@@ -56,6 +57,7 @@ int try_verb(const TryVerb& options, const Output& output);
 struct McpVerb {
   std::string store, patterns;  ///< files; empty for those in the data folder
   std::string task_timeout = "10m";
+  std::vector<std::string> settings;  ///< words before the verb of each command that it starts
 };
 /// Speaks on stdin and stdout until stdin ends.
 int mcp_verb(const McpVerb& options, const Output& output);

@@ -248,13 +248,7 @@ std::int64_t nanodollars(const Price& price, const Usage& usage) {
 
 Result<ModelsConfig> parse_models(std::string_view text, const std::string& file) {
   auto settings = settings_table(text, file);
-  if (!settings) {
-    // The settings of the verbs are read more leniently, by another reader: where no model is named, that is enough.
-    if (text.find("model") == std::string_view::npos && text.find("embedding") == std::string_view::npos &&
-        text.find("key_env") == std::string_view::npos)
-      return ModelsConfig{};
-    return fail("models_config", settings.error().message, settings.error().hint);
-  }
+  if (!settings) return fail("models_config", settings.error().message, settings.error().hint);
   const toml::table& root = settings->table;
   ModelsConfig config;
   if (const toml::node* node = root.get("spending")) {

@@ -801,8 +801,12 @@ class Flow {
           "again on a quiet machine",
           fmt::join(result_.too_noisy, ", "), 100 * noisy_share, worst->name, worst->lo_ms, worst->hi_ms);
     }
-    if (result_.speedup_best_baseline >= 1)
-      return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
+    if (result_.speedup_best_baseline >= 1) {
+      std::string out = fmt::format("the gain over {} is inside the noise", result_.best_baseline);
+      if (const auto gain = result_.gains.find(result_.best_baseline); gain != result_.gains.end())
+        out += fmt::format(": by its times it lies between {:.2f}x and {:.2f}x", gain->second.lo, gain->second.hi);
+      return out;
+    }
     return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline,
                        result_.speedup_best_baseline);
   }

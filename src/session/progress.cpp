@@ -4,7 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "worker/printable.h"
@@ -20,6 +24,21 @@ constexpr std::size_t most_operators = 4;
 
 double seconds_since(TimePoint then, const Clock& clock) {
   return std::chrono::duration<double>(clock.now() - then).count();
+}
+
+/// What is behind a status that counts, as "data set 3 of 13 (rows)": 2 of 13.
+std::optional<double> part_behind(std::string_view status) {
+  constexpr std::string_view of = " of ";
+  const std::size_t at = status.find(of);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t first = status.find_last_of(' ', at - 1) + 1;
+  int number = 0, all = 0;
+  const char* const end = status.data() + status.size();
+  const auto read = std::from_chars(status.data() + first, end, number);
+  const auto read_all = std::from_chars(status.data() + at + of.size(), end, all);
+  if (read.ec != std::errc{} || read.ptr != status.data() + at || read_all.ec != std::errc{}) return std::nullopt;
+  if (number < 1 || number > all) return std::nullopt;
+  return static_cast<double>(number - 1) / all;
 }
 
 }  // namespace
@@ -134,13 +153,17 @@ std::string Progress::activity() const {
   if (doing_.empty() || (!ticking_ && status_.empty())) return {};
   const double seconds = seconds_since(phase_began_, clock_);
   // In plain mode lines stand far from their phase's, so they name it.
-  std::string out =
-      out_.mode() == Mode::plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
-  if (cancel_.cancelled())
+  const bool plain = out_.mode() == Mode::plain;
+  std::string out = plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
+  if (cancel_.cancelled()) {
     out += ", ending with what was found";
-  else if (estimate_ >= 1 && seconds < estimate_)
+  } else if (estimate_ >= 1 && seconds < estimate_) {
     out += fmt::format(" of about {:.0f} s", estimate_);
+    if (!plain) out = fmt::format("{} {}", bar(seconds / estimate_), out);
+  }
   if (!status_.empty()) out += ", " + status_;
+  const auto part = part_behind(status_);
+  if (part && !plain && !out.starts_with('[')) out += " " + bar(*part);
   return out;
 }
 
@@ -152,15 +175,17 @@ std::string Progress::ending() const {
 }
 
 std::string Progress::counts() const {
-  std::string out = fmt::format("{} tried, {} compiled, {} tested, {} timed", tried_, compiled_, tested_, timed_);
+  // First what a narrow terminal must not cut.
+  std::string out;
+  const double left = left_ - seconds_since(left_at_, clock_);
+  if (cancel_.cancelled() || (left_ >= 0 && left < 1))
+    out = ending() + " | ";
+  else if (left_ >= 0)
+    out = fmt::format("{:.0f} s left | ", left);
+  out += fmt::format("{} tried, {} compiled, {} tested, {} timed", tried_, compiled_, tested_, timed_);
   for (const auto& [outcome, n] : failures_) out += fmt::format(", {} {}", n, outcome);
   const double seconds = std::chrono::duration<double>(clock_.now() - first_).count();
   if (tried_ > 1 && seconds > 0) out += fmt::format(" | {:.0f} a minute", 60 * (tried_ - 1) / seconds);
-  const double left = left_ - seconds_since(left_at_, clock_);
-  if (cancel_.cancelled() || (left_ >= 0 && left < 1))
-    out += " | " + ending();
-  else if (left_ >= 0)
-    out += fmt::format(" | {:.0f} s left", left);
   return out;
 }
 

@@ -187,7 +187,7 @@ std::string suite_json(const std::vector<Row>& rows, const SuiteFacts& facts) {
                 {"headline", nullptr},
                 {"seconds", number_to_json(row.seconds)},
                 {"seconds_in", row.seconds_in},
-                {"device", row.device},
+                {"device", row.device.empty() ? "cpu" : row.device},
                 {"hardware", row.hardware.empty() ? Json(nullptr) : Json(row.hardware)},
                 {"shipped", row.shipped},
                 {"resumed", row.resumed}};

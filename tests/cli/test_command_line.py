@@ -219,6 +219,37 @@ def test_what_decides_where_settings_stand_is_a_table_and_no_words(home: Path) -
     assert "'never' is not a duration" in run(home, "optimize", "task.py").stderr
 
 
+def test_a_file_of_settings_that_cannot_be_read_is_what_is_wrong(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    (home / "broken.toml").write_text('[runs]\nlimit = 3\n[optimize]\nbudget = "1s\n')
+    for words in (("--config", "broken.toml"), ("--config=broken.toml",)):
+        for verb in (("runs",), ("optimize", "task.py")):
+            done = run(home, *words, *verb)
+            assert done.returncode == 2 and "broken.toml: not TOML at line 4" in lines(done.stderr, "error: ")[0], verb
+        assert run(home, *words, "--help").returncode == 0 and run(home, *words, "runs", "--help").returncode == 0
+    gone = run(home, "--config", "gone.toml", "runs")
+    assert gone.returncode == 2 and "gone.toml: no such file of settings" in gone.stderr
+    assert "there is no verb 'rnus'" in run(home, "--config", "broken.toml", "rnus").stderr
+    assert "no verb was named" in run(home, "--config", "broken.toml").stderr
+    assert "FILE missing" in run(home, "runs", "--store").stderr, "an option without its value"
+    (home / "planish.toml").write_text("[runs\n")
+    assert "planish.toml: not TOML at line 1" in run(home, "runs").stderr
+    assert run(home, "--no-config", "runs").returncode == 0
+
+
+def test_settings_that_no_verb_reads_are_told(home: Path) -> None:
+    known = '[runs]\nlimit = 7\n[spending]\ntokens = 3\n'
+    (home / "planish.toml").write_text('budget = "9s"\n[optimize]\nbugdet = "3s"\nbudget = "3s"\n[optimise]\nseed = 1\n' + known)
+    warnings = lines(run(home, "runs").stderr, "warning: ")
+    assert len(warnings) == 3 and all("planish.toml: " in each for each in warnings)
+    meant = ("[optimize] has no setting 'bugdet': did you mean 'budget'?", "no verb 'optimise': did you mean 'optimize'?")
+    for each in ("'budget' stands in no verb's table", *meant):
+        assert any(each in warning for warning in warnings), (each, warnings)
+    (home / "planish.toml").write_text('[runs]\nlimit = "many"\n')
+    wrong = run(home, "runs")
+    assert wrong.returncode == 2 and "'many'" in wrong.stderr and "it stands in planish.toml" in wrong.stderr
+
+
 def test_a_suite_hands_on_which_settings_count(home: Path) -> None:
     (home / "tasks").mkdir()
     (home / "tasks" / "task.py").write_text("class Model(:\n")

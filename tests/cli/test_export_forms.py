@@ -213,6 +213,20 @@ def test_the_folder_form_goes_elsewhere(home: Home, tmp_path: Path) -> None:
     done = home.run("export", "out", "--out", str(tmp_path / "copy"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "copy" / "module.py").exists() and (tmp_path / "copy" / "kernels" / "k0.so").exists()
+    assert f"next: planish verify TASK.py {tmp_path}/copy --time" in done.stderr
+
+
+def test_what_to_type_next_names_the_task_that_the_result_names(home: Home, tmp_path: Path) -> None:
+    task, result = tmp_path / "my_task.py", home.path / "out" / "result.json"
+    task.write_text("")
+    try:
+        for text, named in ((json.dumps({"task_path": str(task)}), str(task)), ('{"task_path": "/gone.py"}', "TASK.py"), ("[3]", "TASK.py"), ("{", "TASK.py")):
+            result.write_text(text)
+            done = home.run("export", "out", "--out", str(tmp_path / "copy"))
+            assert f"next: planish verify {named} {tmp_path}/copy --time" in done.stderr, text
+            shutil.rmtree(tmp_path / "copy")
+    finally:
+        result.unlink()
 
 
 def test_a_run_is_exported_by_its_id(optimised: Optimised, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert "model.py" in complete(home, "optimize", "mod")
     assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source"}
     assert complete(home, "cache", "s") == {"size"}
-    assert "latest" in complete(home, "show", "")
+    assert "latest" in complete(home, "show", "") and {"latest", "model.py"} <= complete(home, "export", "")
     assert complete(home, "optimize", "--resume", "l") == {"latest"}
 
 
@@ -118,6 +118,7 @@ TYPED = [
     ("planish suite x --format ju", "junit"),
     ("planish cache si", "size"),
     ("planish show lat", "latest"),
+    ("planish export lat", "latest"),
     ("planish optimize --resume l", "latest"),
 ]
 

@@ -21,9 +21,9 @@ SLOW = SMALL.replace("import torch\n", "import time\nimport torch\ntime.sleep(60
 class Agent:
     """A client that says what it likes. Notifications that come before an answer are kept in `told`."""
 
-    def __init__(self, home: Home) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen([str(BINARY), "mcp"], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=home.environment(), cwd=home.path)
+    def __init__(self, home: Home, *before: str) -> None:
+        pipe, command = subprocess.PIPE, [str(BINARY), *before, "mcp"]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=home.environment(), cwd=home.path)
         self.told: list[dict[str, Any]] = []
 
     def send(self, line: str | bytes) -> None:
@@ -99,6 +99,20 @@ def wait_for_a_child(home: Home, word: str) -> None:
     while not any(word in line for line in processes_with(str(home.path))) and time.monotonic() < end:
         time.sleep(0.02)
     assert any(word in line for line in processes_with(str(home.path)))
+
+
+def test_runs_read_the_settings_that_the_server_reads(home: Home) -> None:
+    (home.path / "named.toml").write_text('[optimize]\nstrategy = "no_such_strategy"\n')
+    for before, expected in ((("--config", "named.toml"), "no_such_strategy"), ((), "no_such_coder")):
+        (home.path / "planish.toml").write_text('[optimize]\ncoder = ["no_such_coder"]\n')
+        agent = Agent(home, *before)
+        try:
+            agent.hello()
+            run = agent.call(1, "start_run", task="task.py", budget="1s", baselines="none")["structuredContent"]["run"]
+            ended = agent.call(2, "watch_run", run=run, seconds=60)
+            assert expected in json.dumps(ended), (before, ended)
+        finally:
+            agent.close()
 
 
 def test_what_is_no_request_is_refused_and_the_session_goes_on(agent: Agent) -> None:

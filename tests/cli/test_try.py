@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from command import Home
 from optimised_task import SMALL
 from serving import served
+from terminal import OnTerminal
 
 KERNEL = """#include <cmath>
 extern "C" void whole(void** args) {
@@ -169,3 +171,23 @@ def test_what_is_served_keeps_the_task_until_a_file_of_it_changes(home: Home) ->
     changed = tried(kernel)
     assert not changed["warm"] and changed["outcome"] == "wrong", changed
     assert tried(home.task(NEW.replace("return ", "return 2 * ", 1), "doubled.py"))["ok"]
+
+
+def test_each_save_is_judged_until_somebody_interrupts(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.task(NORM)
+    head = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n"
+    answer = head + "        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS)\n"
+    home.task("class ModelNew(:\n", "answer.py")
+    with OnTerminal(home, "try", "task.py", "answer.py", "--quick", "--watch", "--target", "cpu", "--no-serve") as command:
+        command.until(lambda text: text.count("waiting until answer.py or task.py is saved") == 1 and "invalid syntax" in text, 240)
+        for times, eps, said in ((2, "1e-6", "right"), (3, "1.0", "wrong")):
+            (tmp_path / "other.py").write_text(answer.replace("EPS", eps))
+            (tmp_path / "other.py").replace(tmp_path / "answer.py")  # as editors save
+            text = command.until(lambda text, n=times: text.count("is saved (Ctrl-C ends)") == n, 240)
+            assert said in text.split("is saved (Ctrl-C ends)")[times - 1], text
+        command.press(b"\x03")
+        assert command.finish(60) == 130
+    for words in (("task.py", "--watch"), ("task.py", "-", "--watch")):
+        code, document = home.document("try", *words)
+        assert code == 2 and document["error"]["kind"] == "usage" and "two files" in document["error"]["message"]

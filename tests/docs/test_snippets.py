@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import subprocess
@@ -13,15 +12,20 @@ import pytest
 from snippets import ROOT, Page, pages, read_page, shortened
 
 PAGES = pages()
+#: An environment that Planish was installed into, as its Python's path: the snippets run there, as they do for who has a wheel and no checkout.
+INSTALLED = os.environ.get("PLANISH_SNIPPETS_PYTHON", "")
+PYTHON = INSTALLED or sys.executable
 BUILD = Path(os.environ.get("PLANISH_BUILD", ROOT / "build"))
 TASKS = ("examples",)  # what pages name by its path in the repository
 
 
 def environment(folder: Path, searches: bool = True) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PLANISH_", "XDG_"))}
+    kept |= {"HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"} | ({} if searches else {"PLANISH_INSIDE": "1"})
+    if INSTALLED:
+        return kept | {"PATH": f"{Path(INSTALLED).parent}:{os.environ['PATH']}"}
     path = f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return kept | {"HOME": str(folder / "home"), "PATH": path, "PYTHONPATH": str(ROOT / "python"), "PLANISH_PYTHON": sys.executable,
-                   "PLANISH_BIN": str(BUILD / "bin" / "planish"), "OMP_NUM_THREADS": "1", **({} if searches else {"PLANISH_INSIDE": "1"})}  # fmt: skip
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT / "python"), "PLANISH_PYTHON": sys.executable, "PLANISH_BIN": str(BUILD / "bin" / "planish")}
 
 
 def lay_out(page: Page, folder: Path) -> None:
@@ -46,11 +50,12 @@ PROGRAMS = [(page, needed) for page in PAGES for needed in page.programs]
 
 @pytest.mark.parametrize(("page", "needed"), PROGRAMS, ids=[f"{page.name} {needed}".strip() for page, needed in PROGRAMS])
 def test_programs_run(page: Page, needed: str, tmp_path: Path) -> None:
-    if needed and importlib.util.find_spec(needed) is None:
+    ask = f"import importlib.util as u, sys; sys.exit(u.find_spec({needed!r}) is None)"
+    if needed and subprocess.run([PYTHON, "-c", ask], check=False).returncode != 0:
         pytest.skip(f"{needed} is not installed")
     lay_out(page, tmp_path)
     (tmp_path / "page.py").write_text(shortened(page.programs[needed]))
-    done = run([sys.executable, "page.py"], tmp_path, 900, page.searches)
+    done = run([PYTHON, "page.py"], tmp_path, 900, page.searches)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -119,7 +119,7 @@ TEST_CASE("a key in the file is refused, and not repeated") {
 
 TEST_CASE("files without models are nobody's business here") {
   CHECK(parse_models("", "planish.toml")->models.empty());
-  CHECK(parse_models("[optimize]\ntarget = cpu\n", "planish.toml")->models.empty());
+  CHECK(parse_models("[optimize]\ntarget = 'cpu'\n", "planish.toml")->models.empty());
   CHECK(read_models("/nowhere/planish.toml")->models.empty());
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("a difference inside the noise is no improvement") {
   auto result = world.run();
   REQUIRE(result);
   CHECK(result->outcome == "no_improvement");
-  CHECK(result->reason.find("noise") != std::string::npos);
+  CHECK(result->reason.find("is inside the noise: by its times it lies between 0.") != std::string::npos);
 }
 
 TEST_CASE("where the fastest failed its last proof, that is the reason, and not the noise of what is left") {

@@ -117,7 +117,7 @@ TEST_CASE("on a terminal a few lines are redrawn in place, none of them wider th
     REQUIRE(rows.size() == 4);
     CHECK(rows[0] == "[4/7] searching 2 regions, about 40 s");
     if (width == 120) {
-      CHECK(rows[1] == "  30 tried, 27 compiled, 27 tested, 24 timed, 3 duplicate, 3 wrong | 60 a minute | 11 s left");
+      CHECK(rows[1] == "  11 s left | 30 tried, 27 compiled, 27 tested, 24 timed, 3 duplicate, 3 wrong | 60 a minute");
       CHECK(rows[2] == "  r0 best 2 ms (PyTorch's operators 6 ms), 3 cells | r1 best 0.5 ms");
       CHECK(rows[3] == "  27 agents at work: mutate 56 %, step 44 %");
     } else {
@@ -151,6 +151,34 @@ TEST_CASE("elsewhere plain lines come now and then, without control characters; 
   }
 }
 
+TEST_CASE("a phase whose length is known has a bar on a terminal, until it takes longer") {
+  ::setenv("TERM", "xterm", 1);
+  int master = -1, slave = -1;
+  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  FakeClock clock;
+  std::string text;
+  {
+    Redirected redirected(slave);
+    Progress progress(LiveLines::detect(false), clock);
+    for (const char* status : {"data set 3 of 13", "data set 6 of 13", "data set 12 of 13"}) {
+      if (status[9] == '3') progress.phase(Phase::ship, "shipping", 20);
+      clock.advance(std::chrono::seconds(7));
+      progress.status(status);
+      clock.advance(std::chrono::seconds(1));
+      progress.ended({"bench", "ok", "r0"});
+    }
+    std::fflush(stderr);
+    text = drain(master);
+    progress.finish();
+  }
+  ::close(master);
+  ::close(slave);
+  CHECK(text.find("[########------------] 8 s of about 20 s, data set 3 of 13") != std::string::npos);
+  CHECK(text.find("[################----] 16 s of about 20 s, data set 6 of 13") != std::string::npos);
+  CHECK(text.find("] 24 s") == std::string::npos);
+  CHECK(text.find("24 s, data set 12 of 13 [################----]") != std::string::npos);
+}
+
 TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
   ::setenv("TERM", "xterm", 1);
   int ends[2];
@@ -178,7 +206,7 @@ TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
   const std::string text = drain(ends[0]);
   ::close(ends[0]);
   ::close(ends[1]);
-  CHECK(text.find("489 s left") != std::string::npos);
+  CHECK(text.find("489 s left | 1 tried") != std::string::npos);
   CHECK(text.find("478 s left") == std::string::npos);
   CHECK(text.find("ending: waits for 2 candidates under way") != std::string::npos);
   CHECK(text.find("ending: measures the best again") != std::string::npos);

@@ -42,7 +42,7 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
 
 /// Words that the option takes, where they are known; a run's id is completed with the newest.
 std::vector<std::string> words_of(const CLI::Option& option) {
-  if (type_of(option) == "RUN") return {"latest"};
+  if (type_of(option).starts_with("RUN")) return {"latest"};  // or RUN_OR_FOLDER
   return choices_of(option);
 }
 

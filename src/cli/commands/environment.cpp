@@ -60,8 +60,9 @@ class EnvironmentCommand : public Command {
     verb_->add_flag("--quiet", output.quiet, "No line for each completion");
     add_examples(verb_, {{"planish environment --tasks tasks --port 8000", "rewards for completions over HTTP"}});
   }
-  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+  std::optional<int> run(const CommandLine& line, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;
+    options_.settings = line.settings;
     return environment_verb(options_, output);
   }
 

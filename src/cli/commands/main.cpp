@@ -91,6 +91,12 @@ int main(int argc, char** argv) {
   const CommandLine line{typed(argc, argv), settings_read(app, words), settings_words(app, words)};
   if (line.settings.empty() && !passed_over.empty())
     fmt::print(stderr, "warning: {}\n", worker::printable(passed_over));
+  const auto unread = check_settings(app, line.config);
+  if (!unread) {
+    output.json = wants_json(argc, argv);
+    return output.error(unread.error());
+  }
+  for (const std::string& setting : *unread) fmt::print(stderr, "warning: {}\n", worker::printable(setting));
   if (const auto models = llm::read_models(line.config.path); models) {
     llm::hide_keys(*models);
   } else {

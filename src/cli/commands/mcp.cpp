@@ -17,8 +17,9 @@ class McpCommand : public Command {
     add_store(verb_, options_.store);
     add_examples(verb_, {{"planish mcp", "as the command of a server, in an agent's settings"}});
   }
-  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+  std::optional<int> run(const CommandLine& line, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;
+    options_.settings = line.settings;
     return mcp_verb(options_, output);
   }
 

@@ -1,6 +1,9 @@
 #include "cli/commands/settings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <istream>
@@ -11,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/settings_table.h"
+#include "base/suggest.h"
 
 namespace planish::cli {
 namespace {
@@ -63,12 +67,9 @@ class Settings : public CLI::ConfigTOML {
   explicit Settings(const CLI::App& app) : app_(app) {}
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     std::string text{std::istreambuf_iterator<char>(input), {}};
-    const std::string file = app_["--config"]->as<std::string>();
-    auto settings = settings_table(text, file);
-    // In a file of ours the library takes more than TOML (`target = cpu`).
-    if (!settings && std::filesystem::path(file).filename() == of_project)
-      throw CLI::ConfigError(settings.error().message);
-    if (settings && settings->of_tool) {
+    auto settings = settings_table(text, app_["--config"]->as<std::string>());
+    if (!settings) return {};  // check_settings() says so: help and mistakes of the command line go before
+    if (settings->of_tool) {
       std::ostringstream below;
       write_sections(settings->table);
       below << settings->table << "\n";
@@ -88,6 +89,55 @@ bool names_file(const std::vector<std::string>& words) {
       words, [](const std::string& word) { return word == "--config" || word.starts_with("--config="); });
 }
 
+/// The verb or action of that name.
+const CLI::App* below(const CLI::App& app, const std::string& name) {
+  const auto all = app.get_subcommands({});
+  const auto found = std::ranges::find_if(all, [&](const CLI::App* each) { return each->get_name() == name; });
+  return found == all.end() ? nullptr : *found;
+}
+
+/// Where `table` has what `app`, a verb or one of its actions, does not take. `path`: the verb's name, with its
+/// action's.
+void misspelt(const CLI::App& app, const toml::table& table, const std::string& path, std::vector<std::string>& found) {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app.get_options())
+    std::ranges::copy(option->get_lnames(), std::back_inserter(options));
+  for (auto&& [key, node] : table) {
+    const std::string name(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      if (const CLI::App* action = below(app, name)) misspelt(*action, *inner, path + "." + name, found);
+      continue;
+    }
+    const bool letter = name.size() == 1 && app.get_option_no_throw("-" + name) != nullptr;
+    if (letter || app.get_option_no_throw(name) != nullptr || std::ranges::find(options, name) != options.end())
+      continue;
+    found.push_back(fmt::format("[{}] has no setting '{}': {}{} --help lists its options", path, name,
+                                did_you_mean(name, options), "planish " + path));
+  }
+}
+
+/// What no verb reads: of a table by itself, where it is none of the tables that models have.
+std::vector<std::string> unread(const CLI::App& app, const toml::table& root) {
+  constexpr std::array<std::string_view, 4> others = {"model", "embedding", "spending", "tool"};
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  std::vector<std::string> found;
+  for (auto&& [key, node] : root) {
+    const std::string name(key.str());
+    if (std::ranges::find(others, key.str()) != others.end()) continue;
+    const CLI::App* verb = below(app, name);
+    if (verb != nullptr && node.is_table()) {
+      misspelt(*verb, *node.as_table(), name, found);
+    } else if (node.is_table()) {
+      found.push_back(
+          fmt::format("there is no verb '{}': {}planish --help lists them", name, did_you_mean(name, verbs)));
+    } else {
+      found.push_back(fmt::format("'{}' stands in no verb's table: write it below one such as [optimize]", name));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string add_settings(CLI::App& app, const std::vector<std::string>& words) {
@@ -105,6 +155,20 @@ llm::ConfigFile settings_read(const CLI::App& app, const std::vector<std::string
   std::error_code ignored;
   const bool own = std::filesystem::equivalent(file, user_file(), ignored);
   return {file, !names_file(words) && !own && (file == of_folder || file == of_project)};
+}
+
+Result<std::vector<std::string>> check_settings(const CLI::App& app, const llm::ConfigFile& file) {
+  std::error_code ignored;
+  if (file.path.empty() || !std::filesystem::is_regular_file(file.path, ignored)) return std::vector<std::string>{};
+  PLANISH_TRY(const std::string text, read_file(file.path));
+  auto settings = settings_table(text, file.path);
+  if (!settings) {
+    settings.error().hint += "; --no-config reads no file of settings";
+    return std::unexpected(std::move(settings.error()));
+  }
+  auto found = unread(app, settings->table);
+  for (std::string& each : found) each = fmt::format("{}: {}", file.path, each);
+  return found;
 }
 
 std::vector<std::string> settings_words(const CLI::App& app, const std::vector<std::string>& words) {

@@ -25,6 +25,7 @@ class TryCommand : public Command {
     verb_->add_flag("--quick", options_.quick, "One seed instead of five and every kind of data");
     verb_->add_flag("--profile", options_.profile,
                     "Also read the GPU's counters of each launch with ncu, where it is there");
+    verb_->add_flag("--watch", options_.watch, "Judge again whenever one of both files is saved, until Ctrl-C");
     add_target(verb_, options_.target);
     add_accuracy(verb_, options_.accuracy);
     add_task_timeout(verb_, options_.task_timeout);
@@ -32,7 +33,8 @@ class TryCommand : public Command {
     add_output(verb_, output);
     add_examples(verb_, {{"planish try model.py", "list the regions there are kernels to write for"},
                          {"planish try model.py kernels.txt --region r0", "judge kernels for one of them"},
-                         {"planish try model.py answer.py --quick", "a first look at a ModelNew"}});
+                         {"planish try model.py answer.py --quick", "a first look at a ModelNew"},
+                         {"planish try model.py answer.py --quick --watch", "the same after each save"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -44,7 +44,7 @@ int mcp_verb(const McpVerb& options, const Output& output) {
   const auto task_timeout = parse_limit(options.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
   const CancelToken stop = watch_interrupts();
-  Workshop workshop(options.store, options.patterns, *task_timeout);
+  Workshop workshop(options.store, options.patterns, *task_timeout, options.settings);
   std::vector<mcp::Tool> tools = task_tools(workshop);
   for (auto more : {pattern_tools(workshop), run_tools(workshop)}) std::ranges::move(more, std::back_inserter(tools));
   mcp::Server server({.name = "planish", .title = "Planish", .version = version, .instructions = instructions},

@@ -25,7 +25,9 @@ std::string last_line_of(const std::string& output) {
 
 Status RunChildren::start(const std::string& run, std::vector<std::string> arguments) {
   SpawnOptions options;
-  options.command = {executable_path().string(), "optimize"};
+  options.command = {executable_path().string()};
+  options.command.insert(options.command.end(), settings_.begin(), settings_.end());
+  options.command.emplace_back("optimize");
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   options.command.insert(options.command.end(), {"--run-id", run, "--json"});
   options.whole_output = true;

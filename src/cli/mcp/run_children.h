@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +25,9 @@ class RunChildren {
     std::string ended;      ///< how, where it ended
   };
 
+  /// `settings`: words before the verb, which make its runs read the settings that this process reads.
+  explicit RunChildren(std::vector<std::string> settings) : settings_(std::move(settings)) {}
+
   /// Starts `planish optimize` with these arguments under this id.
   Status start(const std::string& run, std::vector<std::string> arguments);
   /// Nothing for a run that was not started here.
@@ -34,6 +38,7 @@ class RunChildren {
   std::vector<std::string> running();
 
  private:
+  std::vector<std::string> settings_;
   std::mutex mutex_;
   std::map<std::string, Subprocess> children_;
 };

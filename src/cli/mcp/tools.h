@@ -18,8 +18,11 @@ namespace planish::cli {
 
 /// What the tools share. Thread-safe as its parts are; the store is opened by each call.
 struct Workshop {
-  Workshop(std::string store_file, std::string patterns_file, double task_timeout)
-      : store(std::move(store_file)), patterns(std::move(patterns_file)), evaluator(task_timeout) {}
+  Workshop(std::string store_file, std::string patterns_file, double task_timeout, std::vector<std::string> settings)
+      : store(std::move(store_file)),
+        patterns(std::move(patterns_file)),
+        evaluator(task_timeout),
+        runs(std::move(settings)) {}
   std::string store, patterns;  ///< files; empty for those in the data folder
   WarmEvaluator evaluator;
   RunChildren runs;
