@@ -376,47 +376,55 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
                               const DecodeShare<P, W>& share) {
   using L = DecodeLayout<P, W>;
   constexpr int elements = P::computed ? P::rows * P::features : 0, line = P::features + P::columns;
-  constexpr int added = W::rows * line;
+  constexpr int key_elements = W::rows * P::features, value_elements = W::rows * P::columns;
   u16* const fresh = (u16*)(share.shared + L::query_bytes);
   int* const places = (int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
-  // All loads, then all stores: what they are made of is waited for once.
-  constexpr int of_queries = (elements + L::threads - 1) / L::threads, of_added = (added + L::threads - 1) / L::threads;
-  u16 queries[of_queries > 0 ? of_queries : 1], news[of_added > 0 ? of_added : 1];
+  // All loads, without a branch between them, then all stores: what they are made of is waited for once. Threads that
+  // have nothing to make make the last again.
+  constexpr auto turns = [](int count) { return count == 0 ? 1 : (count + L::threads - 1) / L::threads; };
+  u16 queries[turns(elements)], keys[turns(key_elements)], values[turns(value_elements)];
   int own_place = -1;
-#pragma unroll
-  for (int i = 0; i < of_queries; ++i) {
-    const int e = i * L::threads + threadIdx.x;
-    if constexpr (P::computed)
-      if (e < elements) queries[i] = P::element(args, share.unit, e / P::features, e % P::features);
-  }
-#pragma unroll
-  for (int i = 0; i < of_added; ++i) {
-    const int e = i * L::threads + threadIdx.x, row = e / line, at = e % line;
-    if constexpr (W::rows > 0)
-      if (e < added)
-        news[i] = at < P::features ? W::key(writes, share.unit, row, at)
-                                   : W::value(writes, share.unit, row, at - P::features);
-  }
   if constexpr (W::rows > 0) {
-    if (threadIdx.x < 2 * W::rows) {
-      const int row = threadIdx.x / 2;
-      const long long place =
-          threadIdx.x % 2 == 0 ? W::key_place(writes, share.unit, row) : W::value_place(writes, share.unit, row);
-      if (place >= 0 && place < P::keys) own_place = (int)place;
+    const int row = min((int)threadIdx.x / 2, W::rows - 1);
+    const long long of_key = W::key_place(writes, share.unit, row), of_value = W::value_place(writes, share.unit, row);
+    const long long place = threadIdx.x % 2 == 0 ? of_key : of_value;
+    if (place >= 0 && place < P::keys) own_place = (int)place;
+#pragma unroll
+    for (int i = 0; i < turns(key_elements); ++i) {
+      const int e = min(i * L::threads + (int)threadIdx.x, key_elements - 1);
+      keys[i] = W::key(writes, share.unit, e / P::features, e % P::features);
+    }
+#pragma unroll
+    for (int i = 0; i < turns(value_elements); ++i) {
+      const int e = min(i * L::threads + (int)threadIdx.x, value_elements - 1);
+      values[i] = W::value(writes, share.unit, e / P::columns, e % P::columns);
     }
   }
+  if constexpr (P::computed) {
 #pragma unroll
-  for (int i = 0; i < of_queries; ++i) {
-    const int e = i * L::threads + threadIdx.x;
-    if (e < elements) ((u16*)share.shared)[e] = queries[i];
-  }
+    for (int i = 0; i < turns(elements); ++i) {
+      const int e = min(i * L::threads + (int)threadIdx.x, elements - 1);
+      queries[i] = P::element(args, share.unit, e / P::features, e % P::features);
+    }
 #pragma unroll
-  for (int i = 0; i < of_added; ++i) {
-    const int e = i * L::threads + threadIdx.x;
-    if (e < added) fresh[e] = news[i];
+    for (int i = 0; i < turns(elements); ++i) {
+      const int e = i * L::threads + threadIdx.x;
+      if (e < elements) ((u16*)share.shared)[e] = queries[i];
+    }
   }
-  if constexpr (W::rows > 0)
+  if constexpr (W::rows > 0) {
+#pragma unroll
+    for (int i = 0; i < turns(key_elements); ++i) {
+      const int e = i * L::threads + threadIdx.x;
+      if (e < key_elements) fresh[e / P::features * line + e % P::features] = keys[i];
+    }
+#pragma unroll
+    for (int i = 0; i < turns(value_elements); ++i) {
+      const int e = i * L::threads + threadIdx.x;
+      if (e < value_elements) fresh[e / P::columns * line + P::features + e % P::columns] = values[i];
+    }
     if (threadIdx.x < 2 * W::rows) places[threadIdx.x] = own_place;
+  }
   if constexpr (P::computed || W::rows > 0) decode_barrier<P>();
   if constexpr (W::rows > 0) {
     constexpr int pieces = line / 8;
@@ -475,7 +483,7 @@ PL_DEVICE void decode_finish(const typename P::Args& args, const typename W::Arg
                                min(tile * L::tile + 2 * t + i % 2 + i / 2 * 8, P::keys - 1));
     }
   };
-  if (first + warp < last) read_ahead(first + warp);
+  read_ahead(first + warp);  // without a branch, as decode_compute() loads; of no tile where there is none
   decode_compute<P, W>(args, writes, share);
   S mine;
   mine.begin(args, unit, share.memory, g, t);
