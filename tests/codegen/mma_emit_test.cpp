@@ -18,7 +18,7 @@
 #include "codegen/half_numbers.h"
 #include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
-#include "codegen/narrow_products.h"
+#include "codegen/lower/narrow_products.h"
 #include "codegen/partition/partition.h"
 #include "codegen/sm80_machine.h"
 #include "codegen/sm90_machine.h"

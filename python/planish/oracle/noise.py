@@ -41,7 +41,7 @@ PICKS = EXACT | {
     "max_pool3d_with_indices", "adaptive_max_pool2d", "max", "min", "sort", "topk", "median", "mode", "kthvalue", "aminmax", "take", "take_along_dim",
     "unfold", "im2col", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "threshold", "relu6", "hardtanh", "copysign", "real", "imag", "conj",
     "diag_embed", "convert_element_type", "broadcast_in_dim", "view_of", "repeat_interleave", "squeeze", "detach", "alias", "heaviside", "frexp", "ldexp",
-    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "where",
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "where", "searchsorted", "bucketize", "argmax", "argmin", "argsort", "nonzero",
 }  # fmt: skip
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv"}
 _SPREADS = {"var", "std", "var_mean", "std_mean"}
@@ -150,7 +150,8 @@ class Replay(Double):
             return results
         sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
         return [
-            self.noise.rounding(r, d) if _stored(r, d, sources) and r is not None and d is not None else r for r, d in zip(results, dtypes, strict=False)
+            self.noise.rounding(r, d) if r is not None and d is not None and _stored(r, d, sources) and not _needs_no_rounding(r) else r
+            for r, d in zip(results, dtypes, strict=False)
         ] + results[len(dtypes) :]
 
 
@@ -166,6 +167,12 @@ class Replay(Double):
 
 def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set[int]) -> bool:
     return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
+
+
+def _needs_no_rounding(result: torch.Tensor) -> bool:
+    """Whether every element has 8 significant bits or fewer, as edges of bins and powers of two have: arithmetic that rounds once leaves it as it is,
+    and what it is compared with may not lie on its other side."""
+    return result.is_floating_point() and all(bool((some == some.bfloat16().to(some.dtype)).all()) for some in (sample(result), result))
 
 
 class Steps(TorchDispatchMode):
@@ -200,7 +207,10 @@ class Steps(TorchDispatchMode):
         tags = getattr(func, "tags", ())
         pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
         if pointwise and (name not in _COMPOSED or func not in decomposition_table):
-            return self._each(func(*args, **kwargs), operands, self.unit * (1 if name in _ROUNDED_ONCE else LIBRARY))
+            result = func(*args, **kwargs)
+            if name in _ROUNDED_ONCE and isinstance(result, torch.Tensor) and _needs_no_rounding(result):
+                return result
+            return self._each(result, operands, self.unit * (1 if name in _ROUNDED_ONCE else LIBRARY))
         if func in decomposition_table:
             return self._apart(func, name, args, kwargs)
         return self._backward(func, args, kwargs, 4.0 if name in _SCATTERED else 2.0)

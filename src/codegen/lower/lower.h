@@ -35,7 +35,7 @@ struct LowerLimits {
   bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/segments.h)
   bool contractions =
       false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
-  bool narrow_products = false;    ///< of these only what mma.sync computes (see codegen/narrow_products.h)
+  bool narrow_products = false;    ///< of these only what mma.sync computes (see codegen/lower/narrow_products.h)
   std::int64_t longest_order = 0;  ///< rows whose elements may be put in order; more than a few ranks of longer ones
                                    ///< are PyTorch's (see codegen/order/order.h)
   bool grouped = false;            ///< products of rows in groups may be lowered (see codegen/grouped/grouped.h)

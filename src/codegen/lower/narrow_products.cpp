@@ -1,4 +1,4 @@
-#include "codegen/narrow_products.h"
+#include "codegen/lower/narrow_products.h"
 
 #include <algorithm>
 
