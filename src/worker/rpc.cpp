@@ -86,6 +86,7 @@ Result<std::string> Child::receive(TimePoint deadline) {
   const double look_every = std::min(1.0, stop_limit_ / 4);
   TimePoint look = deadline_in(look_every), asleep_since = real_clock().now();
   double used = 0, stopped = 0;
+  bool ready = true;
   while (true) {
     auto line =
         process_.channel().receive(std::min(deadline, deadline_in(memory_limit_ > 0 ? 0.05 : look_every)), cancel);
@@ -102,7 +103,10 @@ Result<std::string> Child::receive(TimePoint deadline) {
     if (sleep_limit_ > 0 && looks) {
       const Family::Use use = family_.use();
       const double asleep = seconds_since(asleep_since);
-      if (!use.waits || use.processes <= alone_ || use.seconds - used > awake * std::max(asleep, 1.0)) {
+      // Once ready to run is what wakes up for a moment and, on a busy machine, waits for a core; twice in a row works.
+      const bool works = !use.waits && ready;
+      ready = !use.waits;
+      if (works || use.processes <= alone_ || use.seconds - used > awake * std::max(asleep, 1.0)) {
         asleep_since = real_clock().now();
         used = use.seconds;
       } else if (asleep > sleep_limit_) {
