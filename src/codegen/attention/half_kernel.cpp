@@ -16,7 +16,7 @@ namespace {
 
 using contraction::PlaceWriter;
 
-/// What kernels of both device files have: everything but how factors are brought and multiplied.
+/// The text that kernels of both device files share: everything but how factors are brought and multiplied.
 class HalfPrinter {
  public:
   HalfPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, int tile_keys, int section,
@@ -278,22 +278,7 @@ class HalfPrinter {
   }
 
   void kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call) {
-    std::string parameters, members;
-    for (const int i : inputs_) {
-      parameters += fmt::format("const {}* __restrict__ in{}, ",
-                                printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
-      members += fmt::format("{}in{}", members.empty() ? "" : ", ", i);
-    }
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) members += fmt::format(", out{}", o);
-    parameters += writer_.output_parameters();
-    if (more_parameters.empty()) parameters.resize(parameters.size() - 2);  // the last comma
-    line("// ---- kernel ----");
-    open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{", threads, blocks,
-                     parameters, more_parameters));
-    line("extern __shared__ __align__(16) unsigned char pl_smem[];");
-    line(fmt::format("const Functors f{{{}}};", members));
-    line(call);
-    close();
+    writer_.entry(inputs_, threads, blocks, more_parameters, call);
   }
 
   const Kernel& kernel_;

@@ -129,17 +129,8 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   const double stores = tile / (t.ping_pong ? 64 : 8) + parts + 600;
   const auto rounds = static_cast<double>(up(layout.clusters * t.splits, device.sms / t.cluster));
   const double computed = rounds * (steps * step + stores) + 4000;
-  // Each factor, as often as the order of tiles has it read where it does not stay in the L2 cache.
-  const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t times) {
-    const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
-    return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(times) : 1);
-  };
-  const double moved =
-      static_cast<double>(matrices) * bytes(problem.n, problem.b_batched, up(up(layout.down, matrices), t.raster)) +
-      bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
   constexpr double clock = 1.7;  // GHz, under load
-  // Where memory bounds several, the one that computes less.
-  return std::max(computed, moved / device.bandwidth_gbs * clock + 3000) + computed / 50;
+  return clocks_with_memory(product, computed, matrices, up(up(layout.down, matrices), t.raster), clock, device);
 }
 
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,

@@ -125,16 +125,9 @@ double mma_product_clocks(const Product& product, const MmaTiling& t, const Devi
   const double stores = tile / (t.resident > 1 ? 32 : 16) + 600.0 / t.resident + parts;
   const double rounds = static_cast<double>(pieces(layout.tiles * t.splits, std::int64_t{device.sms} * t.resident));
   const double computed = rounds * t.resident * (steps * step + stores) + 3000;
-  const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t times) {
-    const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
-    return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(times) : 1);
-  };
-  const double moved = static_cast<double>(matrices) *
-                           bytes(problem.n, problem.b_batched, pieces(pieces(layout.down, matrices), t.raster)) +
-                       bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
   constexpr double clock = 1.5;  // GHz, under load
-  // Where memory bounds several, the one that computes less.
-  return std::max(computed, moved / device.bandwidth_gbs * clock + 3000) + computed / 50;
+  return clocks_with_memory(product, computed, matrices, pieces(pieces(layout.down, matrices), t.raster), clock,
+                            device);
 }
 
 Emitted emit_mma_product(const Product& product, const MmaTiling& tiling, const Device& device,

@@ -1,6 +1,7 @@
 #include "codegen/contraction/place_writer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -101,6 +102,27 @@ std::string PlaceWriter::output_parameters() const {
   for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
     text += fmt::format("{}* __restrict__ out{}, ", printing::storage_type(kernel_.outputs[o].dtype), o);
   return text;
+}
+
+void PlaceWriter::entry(std::span<const int> inputs, int threads, int blocks, std::string_view more_parameters,
+                        std::string_view call) {
+  std::string parameters;
+  std::vector<std::string> members;
+  for (const int i : inputs) {
+    parameters += fmt::format("const {}* __restrict__ in{}, ",
+                              printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
+    members.push_back(fmt::format("in{}", i));
+  }
+  for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) members.push_back(fmt::format("out{}", o));
+  parameters += output_parameters();
+  if (more_parameters.empty()) parameters.resize(parameters.size() - 2);  // the last comma
+  line("// ---- kernel ----");
+  open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{", threads, blocks,
+                   parameters, more_parameters));
+  line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+  line(fmt::format("const Functors f{{{}}};", fmt::join(members, ", ")));
+  line(call);
+  close();
 }
 
 void PlaceWriter::stores() {

@@ -71,6 +71,19 @@ double result_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+double clocks_with_memory(const Product& product, double computed, std::int64_t matrices, std::int64_t times,
+                          double ghz, const Device& device) {
+  const Problem& problem = product.problem;
+  const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t often) {
+    const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
+    return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(often) : 1);
+  };
+  const double moved = static_cast<double>(matrices) * bytes(problem.n, problem.b_batched, times) +
+                       bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
+  // Where memory bounds several, the one that computes less.
+  return std::max(computed, moved / device.bandwidth_gbs * ghz + 3000) + computed / 50;
+}
+
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
   return common_half_type(kernel, c.first, c.second);
 }

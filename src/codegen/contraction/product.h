@@ -52,6 +52,11 @@ Status computable(const Product& product);
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c);
 /// That the kernel writes.
 double result_bytes(const Kernel& kernel);
+/// Clocks of a product that the multiprocessors compute in `computed`: with what memory takes where that bounds it, at
+/// `ghz`. The first factor is read once, each of `matrices` second ones as often as `times` says where it does not stay
+/// in the L2 cache.
+double clocks_with_memory(const Product& product, double computed, std::int64_t matrices, std::int64_t times,
+                          double ghz, const Device& device);
 
 /// The factor whose elements the tensor core multiplies with zeros where there is nothing to multiply; nothing where
 /// there are no such places.

@@ -145,20 +145,7 @@ std::string ProductPrinter::unpaired(int id) {
 }
 
 void ProductPrinter::kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call) {
-  std::string parameters, members;
-  for (const int i : inputs_) {
-    parameters += fmt::format("const {}* __restrict__ in{}, ", storage(i), i);
-    members += fmt::format("in{}, ", i);
-  }
-  parameters += writer_.output_parameters();
-  if (more_parameters.empty()) parameters.resize(parameters.size() - 2);  // the last comma
-  line("// ---- kernel ----");
-  open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{", threads, blocks,
-                   parameters, more_parameters));
-  line("extern __shared__ __align__(16) unsigned char pl_smem[];");
-  line(fmt::format("const Functors f{{{}out0}};", members));
-  line(call);
-  close();
+  writer_.entry(inputs_, threads, blocks, more_parameters, call);
 }
 
 }  // namespace planish::codegen::contraction
