@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "codegen/compiled.h"
 #include "codegen/device/device_files.h"
 #include "codegen/emit/expression.h"
-#include "codegen/half_numbers.h"
+#include "codegen/product_data.h"
 #include "codegen/sm80_machine.h"
 #include "codegen/sm90_machine.h"
 
@@ -29,10 +28,6 @@ struct MmaCase {
   int result_bytes = 2;
   int blocks = 2;
 };
-
-int in_eights(int n) {
-  return (n + 7) / 8 * 8;
-}
 
 /// The case as a policy, functors that add a bias of columns and multiply the parts, and a function that runs it.
 std::string mma_text(const MmaCase& c, int number) {
@@ -57,14 +52,7 @@ std::string mma_text(const MmaCase& c, int number) {
       "group_end(int i) const {{ return ends[i]; }}\n  const u16* a(int unit) const {{ return in_a + unit * {}; }}\n  "
       "const u16* b(int part, int unit) const {{ return (part != 0 ? b1 : b0) + unit * {}; }}\n",
       size(c.a_across, c.rows), size(c.b_across, c.columns));
-  out += fmt::format(
-      "  template <int words> void result(u32 (&out)[words], int unit, int row, int column, const float "
-      "(&sums)[{0}][2]) const {{\n    float v[2];\n    for (int e = 0; e < 2; ++e) {{\n      v[e] = sums[0][e];\n      "
-      "for (int p = 1; p < {0}; ++p) v[e] *= sums[p][e];\n      v[e] += bias[min(column + e, Policy::columns - 1)];\n  "
-      "  }}\n    if (words == 1) out[0] = pack_{2}(v[0], v[1]); else memcpy(out, v, 8);\n  }}\n  char* place(int unit, "
-      "int row, int column) const {{ return out + (((long long)({1} ? 0 : unit) * Policy::rows + row) * "
-      "Policy::columns + column) * Policy::result_bytes; }}\n}};\n}}\n",
-      c.parts, groups, c.f16 ? "f16" : "bf16");
+  out += product_results_text(c.parts, groups, c.f16 ? "f16" : "bf16");
   out += fmt::format(
       "extern \"C\" long run{0}(const u16* a, const u16* b0, const u16* b1, const float* bias, char* out, const int* "
       "ends, float* partial, u32* arrived, bool late) {{\n  using L = MmaProductLayout<case{0}::Policy>;\n  "
@@ -77,95 +65,6 @@ std::string mma_text(const MmaCase& c, int number) {
 
 using RunMma = long(const std::uint16_t*, const std::uint16_t*, const std::uint16_t*, const float*, char*, const int*,
                     float*, unsigned*, bool);
-
-class MmaSubject {
- public:
-  explicit MmaSubject(const MmaCase& c)
-      : c_(c),
-        dtype_(c.f16 ? DType::f16 : DType::bf16),
-        bs_(c.ends.empty() ? c.units : static_cast<int>(c.ends.size())) {
-    a_ = numbers(c.units * size(c.a_across, c.rows), 1);
-    b_[0] = numbers(bs_ * size(c.b_across, c.columns), 2);
-    b_[1] = numbers(bs_ * size(c.b_across, c.columns), 3);
-    for (int i = 0; i < c.columns; ++i) bias_.push_back(static_cast<float>(i % 5));
-  }
-
-  /// The results' bytes; the counters are as they were, and no load meets a bank twice.
-  std::vector<char> run(RunMma* kernel, bool late) const {
-    const int groups = static_cast<int>(c_.ends.size());
-    std::vector<char> out(static_cast<std::size_t>(c_.units * c_.rows * c_.columns * c_.result_bytes), '\x7f');
-    const int tiles = (c_.rows / c_.tile_rows + 2) * (c_.columns / c_.tile_columns + 2) * c_.units * (groups + 1);
-    std::vector<float> partial(static_cast<std::size_t>(tiles * c_.splits * c_.tile_rows * c_.tile_columns * c_.parts),
-                               NAN);
-    std::vector<unsigned> arrived(static_cast<std::size_t>(tiles), 0);
-    REQUIRE(kernel(a_.data(), b_[0].data(), b_[1].data(), bias_.data(), out.data(), c_.ends.data(), partial.data(),
-                   arrived.data(), late) == 0);
-    for (const unsigned each : arrived) REQUIRE(each == 0);
-    return out;
-  }
-
-  void compare(const std::vector<char>& out) const {
-    double worst = 0;
-    for (int unit = 0; unit < c_.units; ++unit)
-      for (int row = 0; row < c_.rows; ++row)
-        for (int column = 0; column < c_.columns; ++column) {
-          const int place = (unit * c_.rows + row) * c_.columns + column;
-          int group = unit;
-          if (!c_.ends.empty()) {
-            group = 0;
-            while (group < bs_ && row >= c_.ends[static_cast<std::size_t>(group)]) ++group;
-          }
-          if (group == bs_) {  // of no group: nobody writes it
-            REQUIRE(out[static_cast<std::size_t>(place * c_.result_bytes)] == '\x7f');
-            continue;
-          }
-          const double expected = definition(unit, group, row, column), got = result(out, place);
-          worst = std::max(worst, std::abs(got - expected) / (1 + std::abs(expected)));
-        }
-    CHECK(worst < (c_.result_bytes == 4 ? 1e-4 : 0x1p-7));
-  }
-
- private:
-  double definition(int unit, int group, int row, int column) const {
-    double product = 1;
-    for (int part = 0; part < c_.parts; ++part) {
-      double sum = 0;
-      for (int k = 0; k < c_.depth; ++k)
-        sum += of_bits(a_[at(c_.a_across, unit, c_.rows, row, k)], dtype_) *
-               static_cast<double>(of_bits(b_[part][at(c_.b_across, group, c_.columns, column, k)], dtype_));
-      product *= sum;
-    }
-    return product + column % 5;
-  }
-  float result(const std::vector<char>& out, int place) const {
-    if (c_.result_bytes == 4) {
-      float got;
-      std::memcpy(&got, &out[static_cast<std::size_t>(place * 4)], 4);
-      return got;
-    }
-    std::uint16_t bits;
-    std::memcpy(&bits, &out[static_cast<std::size_t>(place * 2)], 2);
-    return of_bits(bits, dtype_);
-  }
-  std::vector<std::uint16_t> numbers(int count, int seed) const {
-    std::vector<std::uint16_t> out;
-    for (int i = 0; i < count; ++i) out.push_back(to_bits(std::sin(0.37 * i * (7 + seed) + seed), dtype_));
-    return out;
-  }
-  int size(bool across, int others) const {
-    return across ? c_.depth * in_eights(others) : others * in_eights(c_.depth);
-  }
-  std::size_t at(bool across, int unit, int others, int row, int k) const {
-    const int within = across ? k * in_eights(others) + row : row * in_eights(c_.depth) + k;
-    return static_cast<std::size_t>(unit * size(across, others) + within);
-  }
-
-  const MmaCase& c_;
-  const DType dtype_;
-  const int bs_;
-  std::vector<std::uint16_t> a_, b_[2];
-  std::vector<float> bias_;
-};
 
 std::vector<MmaCase> mma_cases() {
   std::vector<MmaCase> out;
@@ -218,11 +117,15 @@ TEST_CASE("the mma.sync device file of products computes the definition on a CPU
   const Compiled library(source, "-std=c++20 -O1 -w");
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(i);
-    const MmaSubject subject(cases[i]);
+    const ProductData subject(cases[i], cases[i].f16 ? DType::f16 : DType::bf16);
     auto* const kernel = library.function<RunMma>(fmt::format("run{}", i));
-    const auto first = subject.run(kernel, true);
+    // No load meets a bank twice.
+    const auto with = [&](bool late) {
+      return subject.run([&](auto... given) { return kernel(given..., late) == 0; }, 1);
+    };
+    const auto first = with(true);
     subject.compare(first);
-    CHECK(subject.run(kernel, false) == first);
+    CHECK(with(false) == first);
   }
 }
 
