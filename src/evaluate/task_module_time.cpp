@@ -112,7 +112,16 @@ class TaskEvaluator::ModuleTiming {
   struct Yardstick {
     worker::Runner& runner;
     std::int64_t handle;
+    Unbind first, second;
+    Yardstick(worker::Runner& process, std::int64_t model, const std::string& data, double limit)
+        : runner(process), handle(model), first(process, data, limit), second(process, second_set, limit) {}
   };
+
+  Status bind(const Yardstick& yardstick) {
+    for (const worker::DataSet* set : sets_)
+      PLANISH_CHECK(yardstick.runner.bind(yardstick.handle, set->name, module_bindings(*set), limits().load));
+    return {};
+  }
 
   /// One call of what is prepared; nothing where it failed, and the reply says why.
   Result<std::optional<double>> rung(worker::Runner& runner, const std::string& name, bool take) {
@@ -239,19 +248,11 @@ class TaskEvaluator::ModuleTiming {
 
   Result<bool> time_calls() {
     PLANISH_TRY(const std::int64_t handle, task_.yardstick(tested_));
-    const Yardstick yardstick{*task_.yardstick_, handle};
-    const Unbind first(yardstick.runner, tested_.data.name, limits().load);
-    const Unbind second(yardstick.runner, second_set, limits().load);
-    worker::TimeRequest hot;
-    for (const worker::DataSet* set : sets_) {
-      PLANISH_CHECK(yardstick.runner.bind(handle, set->name, module_bindings(*set), limits().load));
-      hot.data.push_back(set->name);
-    }
-    hot.max_runs = 200;
-    hot.max_seconds = 0.5;
+    const Yardstick yardstick(*task_.yardstick_, handle, tested_.data.name, limits().load);
+    PLANISH_CHECK(bind(yardstick));
     PLANISH_TRY(const auto alone, be_alone());
-    PLANISH_TRY(const auto in_a_row, yardstick.runner.time(handle, hot, limits().run * 4));
-    samples_.hot_ms = in_a_row.median_ms;
+    PLANISH_TRY(const auto hot, yardstick.runner.time(handle, in_a_row(200, 0.5), limits().run * 4));
+    samples_.hot_ms = hot.median_ms;
     const TimePoint start = real_clock().now();
     while (samples_.solution.size() < most_calls) {
       PLANISH_TRY(const bool goes_on, call_each(yardstick));
@@ -281,11 +282,11 @@ class TaskEvaluator::ModuleTiming {
     return mismatch->empty() ? is_possible(times_.median_ms) : refuse(Outcome::time_mismatch, std::move(*mismatch));
   }
 
-  /// Contents that calls in a row take in turn, out of the caches.
+  /// Calls that take the sets in turn; on a GPU with its caches emptied between them.
   worker::TimeRequest in_a_row(std::int64_t most, double seconds) const {
     worker::TimeRequest request;
     for (const worker::DataSet* set : sets_) request.data.push_back(set->name);
-    request.flush_bytes = 2 * task_.device_->facts.l2_bytes;
+    if (!on_host_) request.flush_bytes = 2 * task_.device_->facts.l2_bytes;
     request.max_runs = most;
     request.max_seconds = seconds;
     return request;
@@ -328,11 +329,8 @@ class TaskEvaluator::ModuleTiming {
   /// in a row: waking up, messages, a host and a device that were idle. Milliseconds.
   Result<double> beside_work() {
     PLANISH_TRY(const std::int64_t handle, task_.yardstick(tested_));
-    const Yardstick yardstick{*task_.yardstick_, handle};
-    const Unbind first(yardstick.runner, tested_.data.name, limits().load);
-    const Unbind second(yardstick.runner, second_set, limits().load);
-    for (const worker::DataSet* set : sets_)
-      PLANISH_CHECK(yardstick.runner.bind(handle, set->name, module_bindings(*set), limits().load));
+    const Yardstick yardstick(*task_.yardstick_, handle, tested_.data.name, limits().load);
+    PLANISH_CHECK(bind(yardstick));
     PLANISH_TRY(const auto alone, be_alone());
     PLANISH_TRY(const auto hot, yardstick.runner.time(handle, in_a_row(100, 0.5), limits().run * 4));
     double least = std::numeric_limits<double>::infinity();
