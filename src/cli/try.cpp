@@ -57,10 +57,9 @@ struct Given {
   std::optional<std::filesystem::path> source;
 };
 
-/// Judges once, prints, and gives the exit code.
+/// Judges once a task whose syntax is right, prints, and gives the exit code.
 Result<int> judge(EvaluatorApi& evaluator, Waiting& waiting, const TryVerb& options, const Given& given,
                   const Output& output) {
-  PLANISH_CHECK(check_syntax(given.task));
   std::optional<TrialRequest> request;
   if (given.source) {
     PLANISH_TRY(request, trial_request(options, *given.source));
@@ -98,13 +97,15 @@ int judge_each_save(const ConnectOptions& how, const TryVerb& options, const Giv
   std::unique_ptr<EvaluatorApi> evaluator;
   while (!how.cancel.cancelled()) {
     const FileStamps read({given.task.string(), given.source->string()}, FileStamps::now());
-    if (evaluator == nullptr) {
+    const auto good = check_syntax(given.task);
+    if (!good) (void)output.error(good.error());
+    if (good && evaluator == nullptr) {
       auto connected = connect_evaluator(how);
       if (!connected) return output.error(connected.error());
       evaluator = std::move(*connected);
     }
     bool gone = false;
-    {
+    if (good) {
       Waiting waiting(*evaluator, output, how.cancel);
       const auto judged = judge(*evaluator, waiting, options, given, output);
       if (!judged && !how.cancel.cancelled()) (void)output.error(judged.error());
