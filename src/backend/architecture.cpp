@@ -6,7 +6,7 @@
 namespace planish::backend {
 namespace {
 
-// What mma.sync reaches where there are wider products was found on Hopper to be five eighths of them; Blackwell is
+// The rate of mma.sync where there are wider products was found on Hopper to be five eighths of them; Blackwell is
 // taken to be no worse.
 // clang-format off
 constexpr std::array architectures{

@@ -31,7 +31,7 @@ class Family {
     bool waits = true;  ///< each of them sleeps; false where one runs, waits for a disk, or was stopped
   };
   Use use() const;
-  /// Whether the first is stopped (SIGSTOP, job control), which a debugger's halt is not.
+  /// The first is stopped (SIGSTOP, job control), which a debugger's halt is not.
   bool first_is_stopped() const;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace planish {
 
-/// Whether a host is this machine alone: an address from 127.0.0.0/8, ::1, or `localhost`. Names are not asked for:
+/// A host is this machine alone: an address from 127.0.0.0/8, ::1, or `localhost`. Names are not asked for:
 /// `127.example.org` is somebody's.
 bool is_loopback(std::string_view host);
 

@@ -291,7 +291,7 @@ Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
   return out;
 }
 
-/// What is written, how many it has of what it lists, and the file that it goes to where none is named.
+/// A document that is written, how many it has of what it lists, and the file that it goes to where none is named.
 struct Exported {
   std::string text;
   std::size_t count = 0;

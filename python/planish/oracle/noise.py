@@ -207,10 +207,10 @@ class Steps(TorchDispatchMode):
         tags = getattr(func, "tags", ())
         pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
         if pointwise and (name not in _COMPOSED or func not in decomposition_table):
-            result = func(*args, **kwargs)
-            if name in _ROUNDED_ONCE and isinstance(result, torch.Tensor) and _needs_no_rounding(result):
+            result, once = func(*args, **kwargs), name in _ROUNDED_ONCE
+            if once and isinstance(result, torch.Tensor) and _needs_no_rounding(result):
                 return result
-            return self._each(result, operands, self.unit * (1 if name in _ROUNDED_ONCE else LIBRARY))
+            return self._each(result, operands, self.unit * (1 if once else LIBRARY))
         if func in decomposition_table:
             return self._apart(func, name, args, kwargs)
         return self._backward(func, args, kwargs, 4.0 if name in _SCATTERED else 2.0)

@@ -116,7 +116,7 @@ void misspelt(const CLI::App& app, const toml::table& table, const std::string& 
   }
 }
 
-/// What no verb reads: of a table by itself, where it is none of the tables that models have.
+/// Tables and keys that no verb reads: of a table by itself, where it is none of the tables that models have.
 std::vector<std::string> unread(const CLI::App& app, const toml::table& root) {
   constexpr std::array<std::string_view, 4> others = {"model", "embedding", "spending", "tool"};
   std::vector<std::string> verbs;

@@ -16,7 +16,7 @@ namespace planish::cli {
 std::string add_settings(CLI::App& app, const std::vector<std::string>& words);
 /// The file that was read, once the command line is parsed; empty with --no-config.
 llm::ConfigFile settings_read(const CLI::App& app, const std::vector<std::string>& words);
-/// What is to be said of tables and keys of that file that no verb reads. Kind `usage` where it is not TOML.
+/// Warnings about tables and keys of that file that no verb reads. Kind `usage` where it is not TOML.
 Result<std::vector<std::string>> check_settings(const CLI::App& app, const llm::ConfigFile& file);
 /// The words that make another command of this program read the same.
 std::vector<std::string> settings_words(const CLI::App& app, const std::vector<std::string>& words);

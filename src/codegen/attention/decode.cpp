@@ -178,7 +178,7 @@ std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (decode_key_bytes(d) + wide + 16);
   const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
   const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
-  // What a warp leaves, as DecodeLayout has it.
+  // A warp's sums as DecodeLayout lays them out.
   const std::int64_t row = d.columns + d.columns / 32 * 4 + (d.columns / 32 % 4 == 0 ? 8 : 0);
   const std::int64_t left = (d.rows * row + (2 * d.rows + 3) / 4 * 4) * 4;
   return std::max({queries + written + ring, plan.warps * left, (d.rows * (plan.splits + 1) + 1) * 4});
