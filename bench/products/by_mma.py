@@ -22,7 +22,7 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
 from device_file import Cuda, expanded  # noqa: E402
-from measure import Shape, Subject, measure, shapes, up  # noqa: E402
+from measure import RESULTS, Shape, Subject, measure, shapes, up  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,7 @@ struct Functors {
   PL_DEVICE int group_end(int i) const { return ends[i]; }
   PL_DEVICE const u16* a(int unit) const { return in_a + unit * (long long)%(m)d * %(k)d; }
   PL_DEVICE const u16* b(int part, int unit) const { return in_b + (part * %(bs)d + unit) * (long long)%(n)d * %(k)d; }
-  template <int w, int parts> PL_DEVICE void result(u32 (&out)[w], int unit, int row, int column, const float (&sums)[parts][2]) const {
-    float v[2];
-    for (int e = 0; e < 2; ++e) v[e] = parts == 1 ? sums[0][e] : sums[0][e] / (1.0f + __expf(-sums[0][e])) * sums[parts - 1][e];
-    out[0] = pack_%(type)s(v[0], v[1]);
-  }
-  PL_DEVICE char* place(int unit, int row, int column) const {
-    return (char*)(out + ((long long)(Policy::groups > 0 ? 0 : unit) * %(m)d + row) * %(n)d + column);
-  }
-};
-extern "C" __global__ void __launch_bounds__(MmaProductLayout<Policy>::threads, Policy::resident)
+""" + RESULTS + """extern "C" __global__ void __launch_bounds__(MmaProductLayout<Policy>::threads, Policy::resident)
 k0(const u16* a, const u16* b, u16* out, const int* ends, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const Functors f{a, b, out, ends};

@@ -175,6 +175,17 @@ def tilings(s: Shape, top: int) -> list[Tiling]:
     return both[: top - len(more)] + more
 
 
+#: Of Functors: results, of two parts SiLU times the other, and where they go.
+RESULTS = """  template <int w, int parts> PL_DEVICE void result(u32 (&out)[w], int unit, int row, int column, const float (&sums)[parts][2]) const {
+    float v[2];
+    for (int e = 0; e < 2; ++e) v[e] = parts == 1 ? sums[0][e] : sums[0][e] / (1.0f + __expf(-sums[0][e])) * sums[parts - 1][e];
+    out[0] = pack_%(type)s(v[0], v[1]);
+  }
+  PL_DEVICE char* place(int unit, int row, int column) const {
+    return (char*)(out + ((long long)(Policy::groups > 0 ? 0 : unit) * %(m)d + row) * %(n)d + column);
+  }
+};
+"""
 KERNEL = """
 struct Policy {
   static constexpr int rows = %(m)d, columns = %(n)d, depth = %(k)d, units = %(units)d, groups = %(groups)d, parts = %(parts)d;
@@ -208,16 +219,7 @@ struct Functors {
   template <int mask> PL_DEVICE void load_b(u32 to, const void* map, u32 barrier, int unit, int x, int y) const {
     if (mask) tensor_share(to, map, barrier, mask, x, y, unit); else tensor_load(to, map, barrier, x, y, unit);
   }
-  template <int w, int parts> PL_DEVICE void result(u32 (&out)[w], int unit, int row, int column, const float (&sums)[parts][2]) const {
-    float v[2];
-    for (int e = 0; e < 2; ++e) v[e] = parts == 1 ? sums[0][e] : sums[0][e] / (1.0f + __expf(-sums[0][e])) * sums[parts - 1][e];
-    out[0] = pack_%(type)s(v[0], v[1]);
-  }
-  PL_DEVICE char* place(int unit, int row, int column) const {
-    return (char*)(out + ((long long)(Policy::groups > 0 ? 0 : unit) * %(m)d + row) * %(n)d + column);
-  }
-};
-extern "C" __global__ void %(cluster_attribute)s __launch_bounds__(ProductLayout<Policy>::threads, 1)
+""" + RESULTS + """extern "C" __global__ void %(cluster_attribute)s __launch_bounds__(ProductLayout<Policy>::threads, 1)
 k0(const u16* a, const u16* b, u16* out, const int* ends, char* maps, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const Functors f{a, b, out, ends};
