@@ -32,8 +32,9 @@ def read_rate() -> float:
     return best
 
 
-def cut_of(task: Path, model: nn.Module, call: Any, folder: Path, multiprocessors: int) -> tuple[dict[str, Any], Path]:
-    """The program with its kernels' sources, and the folder of its constants. Needs no GPU."""
+def cut_of(task: Path, model: nn.Module, call: Any, folder: Path, multiprocessors: int, genes: str = "") -> tuple[dict[str, Any], Path]:
+    """The program with its kernels' sources, and the folder of its constants. `genes` take the place of a guess's, where
+    a kernel has them; what the kernels have is the program's "genomes". Needs no GPU."""
     from parts import Tool
     from planish.capture import capture
 
@@ -41,20 +42,22 @@ def cut_of(task: Path, model: nn.Module, call: Any, folder: Path, multiprocessor
     blobs.mkdir()
     graph = capture(model, *call, blobs, task).graph
     tool = Tool()
-    answer = tool.ask({"graph": graph, "target": "cuda", "arch": "sm_90a", "sms": multiprocessors, "programs": 1, "own": True, "best": True, "rewrite": True})
+    request = {"graph": graph, "target": "cuda", "arch": "sm_90a", "sms": multiprocessors, "programs": 1, "own": True, "best": True, "rewrite": True}
+    answer = tool.ask(request | {"genes": genes})
     tool.close()
     if "error" in answer:
         raise SystemExit(answer["error"])
-    return answer["programs"][0]["program"], blobs
+    found = answer["programs"][0]
+    return found["program"] | {"genomes": found["genomes"]}, blobs
 
 
 def program_of(
-    task: Path, model: nn.Module, call: Any, folder: Path, change: Callable[[str], str] = lambda source: source
+    task: Path, model: nn.Module, call: Any, folder: Path, change: Callable[[str], str] = lambda source: source, genes: str = ""
 ) -> tuple[dict[str, Any], list[str], Path]:
     """The same with its cubins. `change`: of each kernel's source before it is compiled."""
     from parts import Nvrtc
 
-    program, blobs = cut_of(task, model, call, folder, torch.cuda.get_device_properties(0).multi_processor_count)
+    program, blobs = cut_of(task, model, call, folder, torch.cuda.get_device_properties(0).multi_processor_count, genes)
     nvrtc = Nvrtc(folder)
     built = [nvrtc.build(kernel, "sm_90a", change) for kernel in program["kernels"]]
     nvrtc.close()

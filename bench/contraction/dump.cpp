@@ -16,7 +16,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/genome.h"
-#include "codegen/narrow_products.h"
+#include "codegen/lower/narrow_products.h"
 
 namespace {
 

@@ -1,8 +1,9 @@
 """Attention of one token over caches as serving keeps them, whole modules, beside eager: python3 bench/decode_attention/caches.py [--out ROWS] [SHAPE …].
 
 Pages of a pool that a table names, codes of 8 bits with scales of a head or a key, sequences of different lengths: each is a plain PyTorch module,
-captured, cut once and built with the first guess of every kernel's schedule, no search. Its result is held to float64 beside eager's; both are timed in
-turn. A row is a line of JSON; rates are of the bytes of the keys, values and scales that count, against 4.37 TB/s. `--cut` needs no GPU: it prints
+captured, cut once and built with the first guess of every kernel's schedule, no search; `--genes 'split=1' …` gives more rows, with these genes in place
+of the guess's. Its result is held to float64 beside eager's; both are timed in turn, calls over copies of the caches that no cache holds together, as one
+CUDA graph. A row is a line of JSON; rates are of the bytes of the keys, values and scales that count, against 4.37 TB/s. `--cut` needs no GPU: it prints
 the kernels of each program.
 """
 
@@ -12,6 +13,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -143,26 +145,60 @@ def cut(s: Shape, folder: Path) -> list[str]:
     return [step.get("op") or f"kernel {step['kernel']}" for step in program["steps"]]
 
 
-def measured(s: Shape, folder: Path) -> dict[str, Any]:
-    model, call = Paged(s.by_place).cuda(), inputs(s, "cuda")
-    task = folder / "task.py"
-    task.write_text("")
-    program, cubins, blobs = program_of(task, model, ((), call), folder)
-    executor, given = executor_of(program, cubins, blobs, model, tuple(call.values()))
-    want = exact(s, call)
-    error = {name: (run().double() - want).norm().item() / want.norm().item() for name, run in
-             {"planish": lambda: executor.run(given)[0], "eager": lambda: model(**call)}.items()}  # fmt: skip
-    times = times_in_turn({"planish": lambda: executor.run(given), "eager": lambda: model(**call)})
-    count = counted_bytes(s, call)
-    return {
-        **asdict(s), "steps": len(program["steps"]), "us": {name: round(ms * 1e3, 2) for name, ms in times.items()},
-        "rate": round(count / times["planish"] * 1e3 / RATE, 3), "times_eager": round(times["eager"] / times["planish"], 2), "error": error,
-    }  # fmt: skip
+class Subject:
+    """A shape's model and exact result, and calls on copies of its caches."""
+
+    def __init__(self, s: Shape) -> None:
+        self.shape, self.model = s, Paged(s.by_place).cuda()
+        self.call = inputs(s, "cuda")
+        self.want = exact(s, self.call)
+        self.bytes = counted_bytes(s, self.call)
+        caches = sum(t.nbytes for name, t in self.call.items() if name not in ("q", "table", "lengths"))
+        self.copies = [{name: t.clone() for name, t in self.call.items()} for _ in range(max(2, min(64, int(400e6 // caches) + 1)))]
+
+    def error(self, found: torch.Tensor) -> float:
+        return ((found.double() - self.want).norm() / self.want.norm()).item()
+
+    def graph(self, call: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[], None]:
+        for copy in self.copies[:2]:
+            call(copy)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for copy in self.copies:
+                call(copy)
+        return graph.replay
+
+    def rows(self, genes: list[str]) -> Iterator[dict[str, Any]]:
+        forms, error, genomes = {"eager": self.graph(lambda copy: self.model(**copy))}, {"eager": self.error(self.model(**self.call))}, {}
+        steps = 0
+        kept = []
+        for text in ["", *genes]:
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                task = folder / "task.py"
+                task.write_text("")
+                program, cubins, blobs = program_of(task, self.model, ((), self.call), folder, genes=text)
+                steps, genomes[text] = len(program["steps"]), program["genomes"][0]
+                executor, given = executor_of(program, cubins, blobs, self.model, tuple(self.call.values()))
+            error[text] = self.error(executor.run(given)[0])
+            places = [b.index for b in executor.bindings]
+            forms[text] = self.graph(lambda copy, run=executor.run, places=places: run([tuple(copy.values())[i] for i in places]))
+            kept.append(executor)
+        times = {name: ms / len(self.copies) for name, ms in times_in_turn(forms, seconds=0.05).items()}
+        for text in ["", *genes]:
+            us = {"planish": round(times[text] * 1e3, 2), "eager": round(times["eager"] * 1e3, 2)}
+            yield {
+                **asdict(self.shape), "steps": steps, "genome": genomes[text], "us": us,
+                "rate": round(self.bytes / times[text] * 1e3 / RATE, 3), "times_eager": round(times["eager"] / times[text], 2),
+                "error": {"planish": error[text], "eager": error["eager"]}, "device": torch.cuda.get_device_name(), "torch": torch.__version__,
+            }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*")
+    parser.add_argument("--genes", action="append", default=[], help="a further row a shape: 'threads=128 split=0'")
     parser.add_argument("--out", type=Path, help="appends a row a shape")
     parser.add_argument("--cut", type=Path, help="prints each program's steps, and leaves the kernels' sources in a folder there")
     args = parser.parse_args()
@@ -174,12 +210,12 @@ def main() -> None:
             folder.mkdir(parents=True)
             print(shape.name, cut(shape, folder))
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            row = measured(shape, Path(folder))
-        print(json.dumps(row), flush=True)
-        if args.out:
-            with args.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        for row in Subject(shape).rows(args.genes):
+            print(json.dumps(row), flush=True)
+            if args.out:
+                with args.out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

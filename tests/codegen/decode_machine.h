@@ -83,10 +83,19 @@ static unsigned (*shared_with_warp(const unsigned* own, int count))[6] {
   __syncwarp();
   return slots[warp];
 }
+static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); return y; }
 static float __shfl_xor_sync(unsigned, float v, int apart) {
-  unsigned bits;
-  std::memcpy(&bits, &v, 4);
-  return __int_as_float(shared_with_warp(&bits, 1)[threadIdx.x % 32 ^ apart][0]);
+  return __int_as_float(shared_with_warp((const unsigned*)&v, 1)[threadIdx.x % 32 ^ apart][0]);
+}
+static int __shfl_up_sync(unsigned, int v, int apart) {
+  const int lane = threadIdx.x % 32;
+  const unsigned own = v;
+  return (int)shared_with_warp(&own, 1)[lane < apart ? lane : lane - apart][0];
+}
+static u64 __shfl_sync(unsigned, u64 v, int lane) {
+  const unsigned own[2] = {(unsigned)v, (unsigned)(v >> 32)};
+  const auto all = shared_with_warp(own, 2);
+  return (u64)all[lane % 32][1] << 32 | all[lane % 32][0];
 }
 static bool __any_sync(unsigned, bool v) {
   const unsigned own = v;

@@ -39,6 +39,7 @@ struct PagedCase {
   DType dtype = DType::bf16;
   Kept keys = {}, values = {};
   DecodeTiling plan = {2, 2, 2, 1};
+  std::vector<std::int64_t> lengths = {};  ///< of each sequence; none: different ones
   std::int64_t keys_in_all() const { return page * pages; }
   std::int64_t pool() const { return batch * pages + 3; }
 };
@@ -189,8 +190,9 @@ double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry
   std::vector<std::int32_t> table;
   for (std::int64_t i = 0; i < c.batch * c.pages; ++i)
     table.push_back(static_cast<std::int32_t>((i * 5 + 2) % c.pool() - (i == 1 ? c.pool() : 0)));  // one from the end
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t b = 0; b < c.batch; ++b) lengths.push_back(c.keys_in_all() - 3 - b * (c.keys_in_all() / 2));
+  std::vector<std::int64_t> lengths = c.lengths;
+  for (std::int64_t b = 0; b < c.batch && c.lengths.empty(); ++b)
+    lengths.push_back(c.keys_in_all() - 3 - b * (c.keys_in_all() / 2));
   // Pages behind the end are no pages.
   for (std::int64_t b = 0; b < c.batch; ++b)
     for (std::int64_t p = (lengths[static_cast<std::size_t>(b)] + c.page - 1) / c.page; p < c.pages; ++p)
@@ -281,6 +283,30 @@ TEST_CASE("keys and values in pages are read where a table says, whatever the si
                              .keys = {DType::f16},
                              .values = {DType::f16},
                              .plan = {3, 3, 1, 1}}) < of_f16);
+}
+
+TEST_CASE("tiles of all units shared out over blocks give what each unit's own blocks do, whatever units have") {
+  CHECK(DecodeParts(whole(paged_graph({}))).decode.ragged);
+  // Blocks with parts of two units and with many whole ones, a unit of many blocks, more blocks than tiles, one tile.
+  for (const int blocks : {1, 2, 5, 13, 70}) {
+    for (const std::int64_t page : {1, 16}) {
+      CAPTURE(blocks);
+      CAPTURE(page);
+      CHECK(largest_paged_error({.batch = 5,
+                                 .page = page,
+                                 .pages = 320 / page,
+                                 .plan = {.warps = 2, .stages = 2, .splits = 0, .grid = blocks},
+                                 .lengths = {1, 320, 17, 100, 3}}) < of_bf16);
+    }
+  }
+  const Kept kept{DType::f8_e4m3, Scale::key};
+  CHECK(largest_paged_error({.batch = 4,
+                             .group = 9,
+                             .pages = 12,
+                             .keys = kept,
+                             .values = kept,
+                             .plan = {.warps = 3, .stages = 3, .splits = 0, .grid = 7},
+                             .lengths = {16, 190, 1, 64}}) < of_bf16);
 }
 
 TEST_CASE("caches in 8 bits are taken apart on their way, with a scale in all, of a head or of a key") {

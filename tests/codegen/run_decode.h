@@ -84,10 +84,12 @@ inline void run_decode(const Kernel& kernel, const DecodeParts& parts, const Dec
   for (const int input : text.written)
     add(fmt::format("decltype(W::Args::in{})", input),
         memory.at(writes.scatter->inputs[static_cast<std::size_t>(input)].value));
-  const std::int64_t blocks = decode.units * plan.splits + 1;  // one has nothing to do
-  std::vector<float> partial(static_cast<std::size_t>(blocks * decode_partial_bytes(decode) / 4), NAN);
+  // One has nothing to do.
+  const std::int64_t blocks = plan.splits == 0 ? plan.grid : decode.units * plan.splits + 1;
+  std::vector<float> partial(static_cast<std::size_t>(decode_places(decode, plan) * decode_partial_bytes(decode) / 4),
+                             NAN);
   std::vector<unsigned> arrived(static_cast<std::size_t>(decode.units), 0);
-  if (plan.splits > 1) {
+  if (plan.splits != 1) {
     add("float*", partial.data());
     add("u32*", arrived.data());
   }

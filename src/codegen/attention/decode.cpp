@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "codegen/attention/last_keys.h"
 #include "codegen/cheapest.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/emit/cuda_limits.h"
@@ -15,6 +16,7 @@ namespace planish::codegen {
 namespace {
 
 constexpr std::int64_t keys_of_tile = 16;
+constexpr std::int64_t most_listed = 1024;  // units whose tiles are shared out over all blocks
 std::unexpected<Error> no_decode(const char* why) {
   return fail("unsupported", why);
 }
@@ -26,11 +28,13 @@ bool is_row(const Kernel& kernel, const Node* query, int feature) {
   return is_multiple(ir::add(query->index, ir::scale(ir::IndexExpr::variable(feature), -1), kernel.space), whole);
 }
 
-DecodeTiling decode_plan(const Genome& genome) {
+DecodeTiling decode_plan(const Genome& genome, const Device& device) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
-  return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
+  DecodeTiling plan{value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
+  if (plan.splits == 0) plan.grid = static_cast<int>(device.sms) * plan.blocks;
+  return plan;
 }
 
 /// Keys so few that the launches beside it, where there are any, matter more: it has a block a multiprocessor then, of
@@ -43,7 +47,7 @@ bool is_brief(const Decode& d, const Device& device) {
 
 std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
   constexpr std::int64_t registers = 65536;
-  if (is_brief(d, device) && (plan.blocks != 1 || d.units * plan.splits > device.sms ||
+  if (is_brief(d, device) && (plan.blocks != 1 || d.units * std::max(plan.splits, 1) > device.sms ||
                               decode_shared_bytes(d, plan) > printing::half_shared(device)))
     return "no room for the launch after it";
   if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
@@ -52,10 +56,14 @@ std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device
   const std::int64_t thread = 2 * d.columns / 4 + d.features / 4 + 60;
   if (thread * plan.warps * 32 * plan.blocks > registers) return "the blocks' registers do not fit";
   if (plan.splits > 1 && plan.splits * keys_of_tile > d.length) return "more blocks than tiles of keys";
+  // Where each unit begins lies in shared memory, counted in 32 bits.
+  if (plan.splits == 0 && (d.units > most_listed || d.units * (d.length / keys_of_tile + 1) > (1 << 30)))
+    return "more units than a block has a list of";
   return {};
 }
 
 std::int64_t launch_blocks(const Decode& d, const DecodeTiling& plan, const Device& device) {
+  if (plan.splits == 0) return plan.grid;
   return is_brief(d, device) ? device.sms : d.units * plan.splits;
 }
 
@@ -73,7 +81,7 @@ class DecodeSchedule : public Schedule {
         {"threads", {64, 128, 256, 512}}, {"stages", {1, 2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
-    return illegal_plan(decode_, decode_plan(genome), device_);
+    return illegal_plan(decode_, decode_plan(genome, device_), device_);
   }
 
   std::vector<Genome> seeds() const override {
@@ -83,7 +91,8 @@ class DecodeSchedule : public Schedule {
         for (const int blocks : {1, 2, 3}) {
           for (const std::int64_t split : splits()) {
             Genome genome{{"threads", threads}, {"stages", stages}, {"min_blocks", blocks}, {"split", split}};
-            if (illegal(genome).empty()) found.emplace_back(microseconds(decode_plan(genome)), std::move(genome));
+            if (illegal(genome).empty())
+              found.emplace_back(microseconds(decode_plan(genome, device_)), std::move(genome));
           }
         }
       }
@@ -92,7 +101,7 @@ class DecodeSchedule : public Schedule {
   }
 
   Outline outline(const Genome& genome) const override {
-    const DecodeTiling plan = decode_plan(genome);
+    const DecodeTiling plan = decode_plan(genome, device_);
     Outline out;
     out.threads = plan.warps * 32;
     out.shared_bytes = static_cast<double>(launch_shared(decode_, plan, device_));
@@ -108,11 +117,11 @@ class DecodeSchedule : public Schedule {
  private:
   /// Such that blocks fill the device once or twice, and powers of two between.
   std::vector<std::int64_t> splits() const {
-    std::vector<std::int64_t> out{1};
+    std::vector<std::int64_t> out{0, 1};
     const std::int64_t most = std::max<std::int64_t>(decode_.length / keys_of_tile, 1);
     for (const std::int64_t blocks : {1, 2, 3, 4, 6}) out.push_back(blocks * device_.sms / decode_.units);
     for (std::int64_t s = 2; s <= 64; s *= 2) out.push_back(s);
-    std::erase_if(out, [&](std::int64_t s) { return s < 1 || s > std::min<std::int64_t>(most, 256); });
+    std::erase_if(out, [&](std::int64_t s) { return s > std::min<std::int64_t>(most, 256); });
     std::ranges::sort(out);
     out.erase(std::ranges::unique(out).begin(), out.end());
     return out;
@@ -120,11 +129,15 @@ class DecodeSchedule : public Schedule {
 
   /// As measured on an H200 for 16 bits one after the other (docs/results/decode_attention.md): what a launch, a wave
   /// of blocks and putting their sums together take beside the bytes. Codes and pages count by their bytes, unmeasured.
+  /// Units of different lengths are taken to have an eighth of the keys to all of them, evenly.
   double microseconds(const DecodeTiling& plan) const {
+    const double mean = decode_.ragged ? 9.0 / 16 : 1;
     const double resident = static_cast<double>(device_.sms) * plan.blocks;
-    const auto blocks = static_cast<double>(decode_.units * plan.splits);
-    const double waves = std::ceil(blocks / resident);
-    const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / keys_of_tile) / plan.splits);
+    const auto units = static_cast<double>(decode_.units);
+    const double blocks = plan.splits == 0 ? resident : units * plan.splits;
+    const double waves = plan.splits == 0 ? 1 : std::ceil(blocks / resident);
+    const double of_unit = std::ceil(static_cast<double>(decode_.length) / keys_of_tile);
+    const double tiles = std::ceil(plan.splits == 0 ? of_unit * mean * units / blocks : of_unit / plan.splits);
     const double turns = std::ceil(tiles / plan.warps) * plan.warps * keys_of_tile;
     const double bytes = turns * static_cast<double>(decode_key_bytes(decode_));
     // A multiprocessor's share, of all that run beside it.
@@ -133,9 +146,14 @@ class DecodeSchedule : public Schedule {
     const double rounds = std::ceil(tiles / plan.warps);  // of a warp; what is not asked for at once is waited for
     const double late = std::max(0.0, rounds - plan.stages) > 0 && plan.stages == 1 ? 1.5 : 1;
     const double flight = late * (plan.warps * plan.blocks * std::min<double>(plan.stages, rounds) >= 8 ? 1 : 1.3);
-    const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
-    return waves * (3 + 0.4 * std::min(rounds, 4.0) + bytes / rate * flight) + joins + 0.1 * plan.blocks;
+    const double start = 3 + 0.4 * std::min(rounds, 4.0);
+    if (plan.splits == 0)
+      return start + bytes / rate * flight + 1.5 + joined * (1 + units / blocks) + 0.1 * plan.blocks;
+    // The last wave has a unit of all keys.
+    const double joins = plan.splits == 1 ? 0 : joined + 0.03 * plan.splits;
+    return waves * start + ((waves - 1) * mean + 1) * bytes / rate * flight + joins + 0.1 * plan.blocks;
   }
+  static constexpr double joined = 2;  ///< µs until a unit's sums are put together
 
   const Kernel& kernel_;
   const Attention parts_;
@@ -165,6 +183,7 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   // A weight times a scale has to be a number of the type.
   if (d.values.weighs() && d.element == DType::f16) return no_decode("values with a scale for each key in f16");
   d.computed = !is_row(kernel, contraction::plain_load(kernel, a.scores.first), a.scores.k[0]);
+  d.ragged = ends_move_with(kernel, a, a.scores.batch);
   return d;
 }
 
@@ -180,8 +199,16 @@ std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
   // A warp's sums as DecodeLayout lays them out.
   const std::int64_t row = d.columns + d.columns / 32 * 4 + (d.columns / 32 % 4 == 0 ? 8 : 0);
-  const std::int64_t left = (d.rows * row + (2 * d.rows + 3) / 4 * 4) * 4;
-  return std::max({queries + written + ring, plan.warps * left, (d.rows * (plan.splits + 1) + 1) * 4});
+  const std::int64_t warp = d.rows * row + (2 * d.rows + 3) / 4 * 4;
+  const std::int64_t tiles = std::max<std::int64_t>((d.length + keys_of_tile - 1) / keys_of_tile, 1);
+  const std::int64_t sharing = plan.splits == 0 ? std::min<std::int64_t>(plan.grid, tiles) : plan.splits;
+  const std::int64_t left = (std::max(plan.warps * warp, d.rows * (sharing + 1) + 1) + 3) / 4 * 16;
+  if (plan.splits == 0) return queries + written + (2 * d.units + 1 + 3) / 4 * 16 + left + ring;
+  return std::max(queries + written + ring, left);
+}
+
+std::int64_t decode_places(const Decode& d, const DecodeTiling& plan) {
+  return plan.splits == 0 ? 2 * plan.grid : d.units * plan.splits;
 }
 
 std::int64_t decode_partial_bytes(const Decode& d) {
@@ -190,7 +217,7 @@ std::int64_t decode_partial_bytes(const Decode& d) {
 
 Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const Decode& d, const Device& device,
                             const Genome& genome, const DecodeWrites& writes) {
-  DecodeTiling plan = decode_plan(genome);
+  DecodeTiling plan = decode_plan(genome, device);
   plan.beside = is_brief(d, device);
   plan.chained = backend::architecture(device.arch).dependent_launch;
   plan.written = writes.scatter == nullptr ? 0 : static_cast<int>(writes.rows.rows);
@@ -211,7 +238,7 @@ Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const 
   if (plan.chained) out.early.emplace();
   if (writes.scatter == nullptr) out.few_queries = genome;
   if (plan.splits == 1) return out;
-  out.scratch_bytes = {d.units * plan.splits * decode_partial_bytes(d), d.units * 4};
+  out.scratch_bytes = {decode_places(d, plan) * decode_partial_bytes(d), d.units * 4};
   out.zeroed = {1};
   out.args.push_back({Kind::scratch, 0});
   out.args.push_back({Kind::scratch, 1});

@@ -23,6 +23,7 @@ struct Decode {
   KeyRows keys, values;
   std::int64_t units = 1, rows = 1, length = 1, features = 1, columns = 1;
   bool computed = false;  ///< queries are no rows of neighbouring elements in memory
+  bool ragged = false;    ///< where keys end is another place for another unit
 };
 
 /// Error kind `unsupported`, saying why, where it is another attention: of more rows, in other dtypes, of keys or
@@ -53,8 +54,9 @@ struct DecodeWrites {
 struct DecodeTiling {
   int warps = 8;
   int stages = 3;       ///< tiles of 16 keys that a warp has room for
-  int splits = 1;       ///< blocks that share a unit's keys
+  int splits = 1;       ///< blocks that share a unit's keys; 0: all blocks share those of all units
   int blocks = 1;       ///< of a multiprocessor at once
+  int grid = 0;         ///< blocks that share the keys of all units
   bool beside = false;  ///< a block of another launch has room beside one of this
   int written = 0;      ///< keys and values that it writes, of each unit
   bool chained = true;  ///< it may begin before the launch before it has ended
@@ -62,7 +64,8 @@ struct DecodeTiling {
 /// Bytes of a key and its value.
 std::int64_t decode_key_bytes(const Decode& decode);
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
-/// Scratch of a block's sums.
+/// Sums that blocks leave to each other, and the scratch of each.
+std::int64_t decode_places(const Decode& decode, const DecodeTiling& plan);
 std::int64_t decode_partial_bytes(const Decode& decode);
 
 /// The kernel's text (header-free, for `sm_90a`, one entry `planish_kernel`), and which inputs of `kernel` it takes, in
@@ -75,9 +78,6 @@ struct DecodeText {
 };
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
                         const DecodeTiling& plan, const DecodeWrites& writes);
-/// Inputs that say which keys count.
-std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention);
-
 /// The launch. Arguments name the kernel's inputs and, from kernel.inputs.size() on, the scatter's. Error kinds:
 /// `illegal_genome`, `unsupported`.
 Result<Emitted> emit_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,

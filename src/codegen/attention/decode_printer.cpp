@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "codegen/attention/decode.h"
+#include "codegen/attention/last_keys.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
@@ -18,55 +18,8 @@ namespace {
 
 using contraction::PlaceWriter;
 
-/// A number that no score's place surpasses: an integer node that does not move with the key.
-struct LastKey {
-  int node = -1;
-  std::int64_t plus = 0;  ///< keys from node + plus on count for nothing
-};
-
 /// Keys that a block brings into the L2 cache while launches before it still run: what it will ask for first.
 constexpr int most_ahead = 256;
-
-/// Bounds below a condition under which a key counts.
-void last_keys_of(const Kernel& kernel, const std::vector<int>& keys, const std::vector<std::vector<bool>>& moves,
-                  int id, std::vector<LastKey>& found) {
-  const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
-  const Node& test = node(id);
-  if (test.op == Op::logical_and) {
-    for (const int arg : test.args) last_keys_of(kernel, keys, moves, arg, found);
-    return;
-  }
-  const bool grows = test.op == Op::ge || test.op == Op::gt;
-  if (!grows && test.op != Op::le && test.op != Op::lt) return;
-  const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
-  const Node& place = node(less);
-  // The key's own place on the lesser side, and nothing of it on the other.
-  if (place.op != Op::index || is_floating(node(more).dtype)) return;
-  ir::IndexExpr rest = place.index;
-  std::int64_t later = 1;
-  for (std::size_t i = keys.size(); i-- > 0;) {
-    if (moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(keys[i])]) return;
-    rest = ir::add(rest, ir::scale(ir::IndexExpr::variable(keys[i]), -later), kernel.space);
-    later *= kernel.space.extent(keys[i]);
-  }
-  if (!rest.is_constant()) return;
-  found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
-}
-
-/// Bounds of tests `key <= n` that a score of -inf follows where they fail.
-std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
-  const auto moves = variables_of(kernel);
-  std::vector<LastKey> found;
-  int id = a.score;
-  while (kernel.nodes[static_cast<std::size_t>(id)].op == Op::select) {
-    const Node& choice = kernel.nodes[static_cast<std::size_t>(id)];
-    const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
-    if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
-    last_keys_of(kernel, a.scores.n, moves, choice.args[0], found);
-    id = choice.args[1];
-  }
-  return found;
-}
 
 /// Prints the policy that `sm90/decode_attention.cuh` asks for.
 class DecodePrinter {
@@ -115,8 +68,8 @@ class DecodePrinter {
     writer_.open("struct P {");
     writer_.line(fmt::format("static constexpr int units = {}, rows = {}, features = {}, columns = {}, keys = {};",
                              d_.units, d_.rows, d_.features, d_.columns, d_.length));
-    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {};", plan_.warps, plan_.stages,
-                             plan_.splits));
+    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {}, blocks = {};", plan_.warps,
+                             plan_.stages, plan_.splits, plan_.grid));
     writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
                              d_.values.stride));
     writer_.line(fmt::format("static constexpr SkinnyCode key_code = {}, value_code = {};", code_of(d_.keys),
@@ -387,16 +340,16 @@ class DecodePrinter {
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o), arguments);
     for (const int i : written) add(fmt::format("const {}*", scatter_type(i)), own_name(i), given);
-    const bool splits = plan_.splits > 1;
+    const bool shared = plan_.splits != 1;
     writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
                              plan_.warps * 32, plan_.beside ? 2 : plan_.blocks, parameters,
-                             splits ? ", float* partial, u32* arrived" : ""));
+                             shared ? ", float* partial, u32* arrived" : ""));
     writer_.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     writer_.line(fmt::format("const P::Args args{{{}}};", arguments));
     if (writes) writer_.line(fmt::format("const W::Args writes{{{}}};", given));
     writer_.line(fmt::format(
         "decode_attention<P{}>(args, {}, {}, pl_smem);", writes ? fmt::format(", W, {}", writes_.early) : "",
-        writes ? "writes" : "NoneWritten::Args()", splits ? "partial, arrived" : "nullptr, nullptr"));
+        writes ? "writes" : "NoneWritten::Args()", shared ? "partial, arrived" : "nullptr, nullptr"));
     writer_.close();
   }
 
@@ -415,12 +368,6 @@ class DecodePrinter {
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
                         const DecodeTiling& plan, const DecodeWrites& writes) {
   return DecodePrinter(kernel, attention, decode, plan, writes).print();
-}
-
-std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention) {
-  std::vector<int> roots;
-  for (const LastKey& each : last_keys_of(kernel, attention)) roots.push_back(each.node);
-  return PlaceWriter(kernel).inputs(roots);
 }
 
 }  // namespace planish::codegen

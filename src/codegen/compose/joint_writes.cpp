@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/attention/decode_writes.h"
+#include "codegen/attention/last_keys.h"
 #include "codegen/compose/kernels.h"
 #include "codegen/compose/parameters.h"
 

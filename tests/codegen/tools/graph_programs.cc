@@ -9,7 +9,7 @@
 //
 // With `rewrite` the graph is rewritten before it is cut, and the answer names the rules (`rewrites`); with `own` as
 // where kernels of ours compute products, which are kernels here too where the device has such.
-// With `best` every genome is its kernel's first seed.
+// With `best` every genome is its kernel's first seed, but for what is forced.
 // With `ways` every other program is cut another way, drawn at random (its genomes begin with the number of the way).
 // With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
 // (their genome reads "aten").
@@ -80,15 +80,9 @@ Result<Request> read(const std::string& line) {
 
 /// A seed now and then: they are what a search tries first.
 Genome draw(const Kernel& kernel, const Request& request, std::mt19937_64& rng) {
-  if (request.best) {
-    const auto good = seeds(kernel, request.device);
-    return good.empty() ? Genome{} : good.front();
-  }
-  Genome genome = random_genome(kernel, request.device, rng);
-  if (rng() % 4 == 0) {
-    const auto good = seeds(kernel, request.device);
-    if (!good.empty()) genome = good[rng() % good.size()];
-  }
+  Genome genome = request.best ? Genome{} : random_genome(kernel, request.device, rng);
+  const auto good = request.best || rng() % 4 == 0 ? seeds(kernel, request.device) : std::vector<Genome>{};
+  if (!good.empty()) genome = request.best ? good.front() : good[rng() % good.size()];
   Genome all = genome;
   for (const auto& [name, value] : request.forced) {
     if (all.contains(name)) all[name] = value;

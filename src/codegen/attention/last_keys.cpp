@@ -1,0 +1,69 @@
+#include "codegen/attention/last_keys.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen {
+namespace {
+
+/// Bounds below a condition under which a key counts.
+void bounds_below(const Kernel& kernel, const std::vector<int>& keys, const std::vector<std::vector<bool>>& moves,
+                  int id, std::vector<LastKey>& found) {
+  const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
+  const Node& test = node(id);
+  if (test.op == Op::logical_and) {
+    for (const int arg : test.args) bounds_below(kernel, keys, moves, arg, found);
+    return;
+  }
+  const bool grows = test.op == Op::ge || test.op == Op::gt;
+  if (!grows && test.op != Op::le && test.op != Op::lt) return;
+  const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
+  const Node& place = node(less);
+  // The key's own place on the lesser side, and nothing of it on the other.
+  if (place.op != Op::index || is_floating(node(more).dtype)) return;
+  ir::IndexExpr rest = place.index;
+  std::int64_t later = 1;
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    if (moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(keys[i])]) return;
+    rest = ir::add(rest, ir::scale(ir::IndexExpr::variable(keys[i]), -later), kernel.space);
+    later *= kernel.space.extent(keys[i]);
+  }
+  if (!rest.is_constant()) return;
+  found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
+}
+
+}  // namespace
+
+std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
+  const auto moves = variables_of(kernel);
+  std::vector<LastKey> found;
+  int id = a.score;
+  while (kernel.nodes[static_cast<std::size_t>(id)].op == Op::select) {
+    const Node& choice = kernel.nodes[static_cast<std::size_t>(id)];
+    const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
+    if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
+    bounds_below(kernel, a.scores.n, moves, choice.args[0], found);
+    id = choice.args[1];
+  }
+  return found;
+}
+
+std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention) {
+  std::vector<int> roots;
+  for (const LastKey& each : last_keys_of(kernel, attention)) roots.push_back(each.node);
+  return contraction::PlaceWriter(kernel).inputs(roots);
+}
+
+bool ends_move_with(const Kernel& kernel, const Attention& attention, const std::vector<int>& variables) {
+  const auto moves = variables_of(kernel);
+  return std::ranges::any_of(last_keys_of(kernel, attention), [&](const LastKey& each) {
+    return std::ranges::any_of(variables, [&](int v) {
+      return static_cast<bool>(moves[static_cast<std::size_t>(each.node)][static_cast<std::size_t>(v)]);
+    });
+  });
+}
+
+}  // namespace planish::codegen

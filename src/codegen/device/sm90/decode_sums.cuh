@@ -1,0 +1,126 @@
+#pragma once
+// Attention of a few queries: the sums of warps are put together in shared memory, those of blocks in global memory.
+// The policy is that of sm90/decode_attention.cuh.
+
+#include "sm90/decode_work.cuh"
+
+/// A row's column: sums relative to `top` and their total become the result.
+template <class P>
+PL_DEVICE void decode_store(const typename P::Args& args, int unit, int row, int column, float top, float total,
+                            float sum) {
+  constexpr float log2e = 1.44269504088896340736f;
+  const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
+  P::store(args, unit, row, column, sum * scale / P::divisor(args, unit, row, maximum, total * scale));
+}
+
+/// What the warps left, to the result, or to `own` where other blocks share the unit: DecodeLayout::sums floats.
+template <class P, class W>
+PL_DEVICE void decode_sum_warps(const typename P::Args& args, int unit, const float* left, bool shared, float* own) {
+  using L = DecodeLayout<P, W>;
+  constexpr int tops = P::rows * P::columns, totals = tops + P::rows;
+  for (int e = threadIdx.x; e < tops / 2; e += L::threads) {
+    const int row = 2 * e / P::columns, column = 2 * e % P::columns;
+    float top = no_score(), total = 0.0f;
+    float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int w = 0; w < P::warps; ++w) top = fmaxf(top, left[w * L::left + L::left_tops + row]);
+#pragma unroll
+    for (int w = 0; w < P::warps; ++w) {
+      const float share = decode_share(left[w * L::left + L::left_tops + row], top);
+      const float2 one = *(const float2*)(left + w * L::left + L::left_place(row, column));
+      total = fmaf(left[w * L::left + L::left_totals + row], share, total);
+      sum.x = fmaf(one.x, share, sum.x), sum.y = fmaf(one.y, share, sum.y);
+    }
+    if (!shared) {
+      decode_store<P>(args, unit, row, column, top, total, sum.x);
+      decode_store<P>(args, unit, row, column + 1, top, total, sum.y);
+    } else {
+      ((float2*)own)[e] = sum;
+      if (column == 0) own[tops + row] = top, own[totals + row] = total;
+    }
+  }
+}
+
+/// Sums of `count` blocks to the result, in their order, whoever is last. `all`: of which each block's lie at
+/// at(block) times DecodeLayout::sums. `shares`: DecodeLayout::shares floats of shared memory.
+template <class P, class W, class At>
+PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const float* all, int count, const At& at,
+                                 float* shares) {
+  using L = DecodeLayout<P, W>;
+  constexpr int tops = P::rows * P::columns, totals = tops + P::rows, pairs = P::rows * P::columns / 2;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto of = [&](int s) { return all + at(s) * L::sums; };
+  const auto pair = [&](int s, int e) { return __ldcg((const float2*)(of(s) + 2 * e)); };
+  // A thread's first sums are on their way while the shares are computed, where they are few.
+  constexpr int held = L::streams ? 2 : L::sharing <= 16 ? L::sharing : 0;
+  float2 first_sums[held > 0 ? held : 1];
+  if (threadIdx.x < pairs) {
+#pragma unroll
+    for (int s = 0; s < held; ++s) first_sums[s] = pair(s, threadIdx.x);
+  }
+  // Of each row: what each block's sums are worth, then the total.
+  for (int row = warp; row < P::rows; row += P::warps) {
+    const auto top_of = [&](int s) { return __ldcg(of(s) + tops + row); };
+    const float own_top = lane < count ? top_of(lane) : no_score();
+    const float own_total = lane < count ? __ldcg(of(lane) + totals + row) : 0.0f;
+    float top = own_top, total = 0.0f;
+    for (int s = lane + 32; s < count; s += 32) top = fmaxf(top, top_of(s));
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, apart));
+    for (int s = lane; s < count; s += 32) {
+      const float share = decode_share(s < 32 ? own_top : top_of(s), top);
+      shares[row * L::sharing + s] = share;
+      total = fmaf(s < 32 ? own_total : __ldcg(of(s) + totals + row), share, total);
+    }
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
+    constexpr float log2e = 1.44269504088896340736f;
+    const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
+    if (lane == 0) shares[P::rows * L::sharing + row] = scale / P::divisor(args, unit, row, maximum, total * scale);
+  }
+  decode_barrier<P>();
+  for (int e = threadIdx.x; e < pairs; e += L::threads) {
+    const int row = 2 * e / P::columns, column = 2 * e % P::columns;
+    float2 sum = make_float2(0.0f, 0.0f);
+    const auto add = [&](int s, const float2& one) {
+      const float share = shares[row * L::sharing + s];
+      sum.x = fmaf(one.x, share, sum.x), sum.y = fmaf(one.y, share, sum.y);
+    };
+    if (held > 0 && e == (int)threadIdx.x) {
+#pragma unroll
+      for (int s = 0; s < held; ++s) add(s, first_sums[s]);
+#pragma unroll 4
+      for (int s = held; s < count; ++s) add(s, pair(s, e));
+    } else {
+#pragma unroll 16
+      for (int s = 0; s < count; ++s) add(s, pair(s, e));
+    }
+    const float factor = shares[P::rows * L::sharing + row];
+    P::store(args, unit, row, column, sum.x * factor);
+    P::store(args, unit, row, column + 1, sum.y * factor);
+  }
+}
+
+/// What this block's warps left of a unit, to the result or to other blocks' sums; the last of those that share the
+/// unit puts them all together. `partial`: DecodeLayout::sums floats for each place. `arrived`: a zero for each unit.
+template <class P, class W>
+PL_DEVICE void decode_sum(const typename P::Args& args, const DecodeWork<P, W>& work, int unit, float* partial,
+                          u32* arrived) {
+  using L = DecodeLayout<P, W>;
+  float* const left = (float*)(work.shared + L::left_at);
+  const int count = work.sharing(unit);
+  if constexpr (L::sharing == 1) {
+    decode_sum_warps<P, W>(args, unit, left, false, nullptr);
+  } else {
+    const auto at = [&](int split) { return (long long)work.place(unit, split); };
+    decode_sum_warps<P, W>(args, unit, left, count > 1, partial + at(work.split_of(unit)) * L::sums);
+    if (count == 1) return;
+    decode_barrier<P>();
+    u32* const order = (u32*)(left + L::shares);
+    if (threadIdx.x == 0) *order = count_in(arrived + unit);
+    decode_barrier<P>();
+    if (*order != count - 1) return;
+    if (threadIdx.x == 0) arrived[unit] = 0;  // for whoever launches it again
+    decode_sum_blocks<P, W>(args, unit, partial, count, at, left);
+  }
+}
