@@ -97,6 +97,8 @@ static u64 __shfl_sync(unsigned, u64 v, int lane) {
   const auto all = shared_with_warp(own, 2);
   return (u64)all[lane % 32][1] << 32 | all[lane % 32][0];
 }
+static unsigned __shfl_sync(unsigned, unsigned v, int lane) { return shared_with_warp(&v, 1)[lane % 32][0]; }
+static float __shfl_sync(unsigned, float v, int lane) { return __int_as_float(__shfl_sync(0, __float_as_uint(v), lane)); }
 static bool __any_sync(unsigned, bool v) {
   const unsigned own = v;
   const auto all = shared_with_warp(&own, 1);
@@ -142,6 +144,7 @@ static void cp_async_16(u32 to, const void* from, int bytes) {
   std::memcpy(copy.read, from, bytes);
   fibers[threadIdx.x].asked.push_back(copy);
 }
+static void cp_async_16_alone(u32 to, const void* from, int bytes) { cp_async_16(to, from, bytes); }
 static void cp_async_commit() {
   Fiber& own = fibers[threadIdx.x];
   own.groups.push_back(std::move(own.asked));
@@ -155,6 +158,13 @@ template <int n> void cp_async_wait() {
   }
 }
 static u32 count_in(u32* counter) { return (*counter)++; }
+static u32 count_in_block(u32 counter) { return (*(u32*)(pl_smem + counter))++; }
+// Others go on meanwhile.
+static u32 shared_acquire(u32 from) {
+  next();
+  return *(const u32*)(pl_smem + from);
+}
+static void shared_release(u32 to, u32 v) { *(u32*)(pl_smem + to) = v; }
 static void dependency_launch() {}
 static void dependency_wait() { fibers[threadIdx.x].waited = true; }
 static void prefetch_line(const void*) {}
@@ -176,6 +186,12 @@ static uint2 shared_load_8(u32 from) {
   return v;
 }
 static uint4 shared_load_16(u32 from) { uint4 v; std::memcpy(&v, pl_smem + from, 16); return v; }
+static u32 matrix_transpose(u32 pair) {
+  const auto all = shared_with_warp(&pair, 1);
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  const auto at = [&](int row) { return all[row * 4 + g / 2][0] >> g % 2 * 16 & 0xffff; };
+  return at(2 * t) | at(2 * t + 1) << 16;
+}
 template <bool bf16> void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   const u32 own[6] = {a0, a1, a2, a3, b0, b1};
   const auto all = shared_with_warp(own, 6);

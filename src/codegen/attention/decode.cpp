@@ -53,7 +53,7 @@ std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device
   if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
     return "the blocks' shared memory does not fit";
   // Sums and queries of a thread, and what goes on beside them.
-  const std::int64_t thread = 2 * d.columns / 4 + d.features / 4 + 60;
+  const std::int64_t thread = (d.rows > 8 ? 2 : 1) * (d.columns / 4 + d.features / 8) + 72;
   if (thread * plan.warps * 32 * plan.blocks > registers) return "the blocks' registers do not fit";
   if (plan.splits > 1 && plan.splits * keys_of_tile > d.length) return "more blocks than tiles of keys";
   // Where each unit begins lies in shared memory, counted in 32 bits.
@@ -78,7 +78,7 @@ class DecodeSchedule : public Schedule {
 
   std::vector<Gene> genes() const override {
     return {
-        {"threads", {64, 128, 256, 512}}, {"stages", {1, 2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+        {"threads", {64, 128, 256, 320, 512}}, {"stages", {1, 2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
     return illegal_plan(decode_, decode_plan(genome, device_), device_);
@@ -86,7 +86,7 @@ class DecodeSchedule : public Schedule {
 
   std::vector<Genome> seeds() const override {
     std::vector<std::pair<double, Genome>> found;
-    for (const int threads : {256, 128, 64}) {
+    for (const int threads : {256, 320, 512, 128, 64}) {
       for (const int stages : {3, 4, 2, 1}) {
         for (const int blocks : {1, 2, 3}) {
           for (const std::int64_t split : splits()) {
@@ -203,7 +203,7 @@ std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t tiles = std::max<std::int64_t>((d.length + keys_of_tile - 1) / keys_of_tile, 1);
   const std::int64_t sharing = plan.splits == 0 ? std::min<std::int64_t>(plan.grid, tiles) : plan.splits;
   const std::int64_t left = (std::max(plan.warps * warp, d.rows * (sharing + 1) + 1) + 3) / 4 * 16;
-  if (plan.splits == 0) return queries + written + (2 * d.units + 1 + 3) / 4 * 16 + left + ring;
+  if (plan.splits == 0) return queries + written + (2 * d.units + 6) / 4 * 16 + left + ring;
   return std::max(queries + written + ring, left);
 }
 

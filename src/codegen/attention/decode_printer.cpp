@@ -26,11 +26,19 @@ class DecodePrinter {
  public:
   DecodePrinter(const Kernel& kernel, const Attention& a, const Decode& d, const DecodeTiling& plan,
                 const DecodeWrites& writes)
-      : kernel_(kernel), a_(a), d_(d), plan_(plan), writes_(writes), moves_(variables_of(kernel)), writer_(kernel) {}
+      : kernel_(kernel),
+        a_(a),
+        d_(d),
+        plan_(plan),
+        writes_(writes),
+        score_(score_before_end(kernel, a)),
+        moves_(variables_of(kernel)),
+        writer_(kernel) {}
 
   DecodeText print() {
-    std::vector<int> roots{a_.score, a_.scores.first, a_.scores.second, a_.values.second, a_.shift, a_.divisor};
+    std::vector<int> roots{score_, a_.scores.first, a_.scores.second, a_.values.second, a_.shift, a_.divisor};
     for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    for (const LastKey& each : last_keys_of(kernel_, a_)) roots.push_back(each.node);
     DecodeText out;
     out.inputs = inputs_ = writer_.inputs(roots);
     const std::array<std::string_view, 1> files{"sm90/decode_attention.cuh"};
@@ -254,10 +262,33 @@ class DecodePrinter {
     return out;
   }
 
+  /// Loads that say where others of these read.
+  std::vector<int> looked_up_first(const std::vector<int>& loads) const {
+    std::vector<int> places;
+    for (const int id : loads) places.insert(places.end(), node(id).args.begin(), node(id).args.end());
+    std::vector<int> out = printing::closure(kernel_, places, [](int) { return false; });
+    std::erase_if(out, [&](int id) { return node(id).op != Op::load; });
+    return out;
+  }
+
+  /// The values of these loads as a struct that a function of the same name fills.
+  void loaded(const std::string& type, const std::string& head, const std::vector<int>& loads,
+              const std::vector<std::pair<std::string, std::vector<int>>>& places) {
+    writer_.open(fmt::format("struct {} {{", type));
+    for (const int id : loads) writer_.line(fmt::format("{} v{};", printing::computing_type(node(id).dtype), id));
+    writer_.close_declaration();
+    open(fmt::format("{} {}", type, head), writer_.inputs(loads), places);
+    writer_.nodes(loads);
+    std::string given;
+    for (const int id : loads) given += fmt::format("{}{}", given.empty() ? "" : ", ", writer_.name(id));
+    writer_.line(fmt::format("return {{{}}};", given));
+    writer_.close();
+  }
+
   /// What a score reads is read ahead of it, and so is what its value is times; the rest is computed when the product
-  /// is there.
+  /// is there. What is read at a looked-up place is looked up ahead of that.
   void score() {
-    std::vector<int> scored{a_.score}, weighed;
+    std::vector<int> scored{score_}, weighed;
     for (const bool by_key : {false, true}) add_scales(d_.keys, by_key, scored);
     add_scales(d_.values, true, weighed);
     std::vector<int> all = scored;
@@ -265,23 +296,20 @@ class DecodePrinter {
     std::vector<int> loads;
     for (const int id : around(all))
       if (node(id).op == Op::load) loads.push_back(id);
-    writer_.open("struct Given {");
-    for (const int id : loads) writer_.line(fmt::format("{} v{};", printing::computing_type(node(id).dtype), id));
-    writer_.close_declaration();
+    const std::vector<int> first = looked_up_first(loads);
     const std::vector<std::pair<std::string, std::vector<int>>> places{
         {"unit", a_.scores.batch}, {"row", a_.scores.m}, {"key", a_.scores.n}};
-    open(fmt::format("Given given({}, int row, int key)", at), writer_.inputs(all), places);
-    writer_.nodes(loads);
-    std::string given;
-    for (const int id : loads) given += fmt::format("{}{}", given.empty() ? "" : ", ", writer_.name(id));
-    writer_.line(fmt::format("return {{{}}};", given));
-    writer_.close();
+    loaded("Found", fmt::format("found({}, int row, int key)", at), first, places);
+    writer_.at_hand = [&](int id) {
+      return std::ranges::find(first, id) == first.end() ? std::string() : fmt::format("found.v{}", id);
+    };
+    loaded("Given", fmt::format("given(const Found& found, {}, int row, int key)", at), loads, places);
     writer_.at_hand = [](int id) { return fmt::format("given.v{}", id); };
     open(fmt::format("float score(float product, const Given& given, {}, int row, int key)", at), {}, places);
     const std::string product = fmt::format("product{}{}", scaled(d_.keys, false), scaled(d_.keys, true));
     writer_.of_fold = [&](int) { return d_.keys.scales.empty() ? product : fmt::format("({})", product); };
     writer_.these(around(scored));
-    writer_.line(fmt::format("return {};", writer_.name(a_.score)));
+    writer_.line(fmt::format("return {};", writer_.name(score_)));
     writer_.close();
     if (d_.values.weighs()) {
       open(fmt::format("float weight(const Given& given, {}, int key)", at), {},
@@ -358,6 +386,7 @@ class DecodePrinter {
   const Decode& d_;
   const DecodeTiling plan_;
   const DecodeWrites& writes_;
+  const int score_;  ///< of keys before the end
   const std::vector<std::vector<bool>> moves_;
   PlaceWriter writer_;
   std::vector<int> inputs_;

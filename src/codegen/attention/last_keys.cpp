@@ -9,46 +9,71 @@
 namespace planish::codegen {
 namespace {
 
-/// Bounds below a condition under which a key counts.
-void bounds_below(const Kernel& kernel, const std::vector<int>& keys, const std::vector<std::vector<bool>>& moves,
+/// Bounds below a condition under which a key counts. Whether the condition is nothing else.
+bool bounds_below(const Kernel& kernel, const std::vector<int>& keys, const std::vector<std::vector<bool>>& moves,
                   int id, std::vector<LastKey>& found) {
   const auto node = [&](int i) -> const Node& { return kernel.nodes[static_cast<std::size_t>(i)]; };
   const Node& test = node(id);
   if (test.op == Op::logical_and) {
-    for (const int arg : test.args) bounds_below(kernel, keys, moves, arg, found);
-    return;
+    bool all = true;
+    for (const int arg : test.args) all = bounds_below(kernel, keys, moves, arg, found) && all;
+    return all;
   }
   const bool grows = test.op == Op::ge || test.op == Op::gt;
-  if (!grows && test.op != Op::le && test.op != Op::lt) return;
+  if (!grows && test.op != Op::le && test.op != Op::lt) return false;
   const int less = test.args[grows ? 1 : 0], more = test.args[grows ? 0 : 1];
   const Node& place = node(less);
   // The key's own place on the lesser side, and nothing of it on the other.
-  if (place.op != Op::index || is_floating(node(more).dtype)) return;
+  if (place.op != Op::index || is_floating(node(more).dtype)) return false;
   ir::IndexExpr rest = place.index;
   std::int64_t later = 1;
   for (std::size_t i = keys.size(); i-- > 0;) {
-    if (moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(keys[i])]) return;
+    if (moves[static_cast<std::size_t>(more)][static_cast<std::size_t>(keys[i])]) return false;
     rest = ir::add(rest, ir::scale(ir::IndexExpr::variable(keys[i]), -later), kernel.space);
     later *= kernel.space.extent(keys[i]);
   }
-  if (!rest.is_constant()) return;
+  if (!rest.is_constant()) return false;
   found.push_back({more, (test.op == Op::le || test.op == Op::ge ? 1 : 0) - rest.constant_term()});
+  return true;
 }
 
-}  // namespace
+struct Ends {
+  std::vector<LastKey> bounds;
+  int score = -1;  ///< without the outermost tests that are nothing but bounds
+};
 
-std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& a) {
+Ends ends_of(const Kernel& kernel, const Attention& a) {
   const auto moves = variables_of(kernel);
-  std::vector<LastKey> found;
+  Ends out;
+  out.score = a.score;
   int id = a.score;
+  bool outermost = true;
   while (kernel.nodes[static_cast<std::size_t>(id)].op == Op::select) {
     const Node& choice = kernel.nodes[static_cast<std::size_t>(id)];
     const Node& otherwise = kernel.nodes[static_cast<std::size_t>(choice.args[2])];
     if (otherwise.op != Op::constant || otherwise.value != -std::numeric_limits<double>::infinity()) break;
-    bounds_below(kernel, a.scores.n, moves, choice.args[0], found);
+    outermost = bounds_below(kernel, a.scores.n, moves, choice.args[0], out.bounds) && outermost;
     id = choice.args[1];
+    if (outermost) out.score = id;
   }
-  return found;
+  // Where keys end for some rows later than for others, the latest counts, and a score has to ask.
+  const bool by_row = std::ranges::any_of(out.bounds, [&](const LastKey& each) {
+    return std::ranges::any_of(a.scores.m, [&](int v) {
+      return static_cast<bool>(moves[static_cast<std::size_t>(each.node)][static_cast<std::size_t>(v)]);
+    });
+  });
+  if (by_row) out.score = a.score;
+  return out;
+}
+
+}  // namespace
+
+std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& attention) {
+  return ends_of(kernel, attention).bounds;
+}
+
+int score_before_end(const Kernel& kernel, const Attention& attention) {
+  return ends_of(kernel, attention).score;
 }
 
 std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention) {

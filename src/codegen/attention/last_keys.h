@@ -17,6 +17,9 @@ struct LastKey {
 /// Bounds of tests `key <= n` that a score of -inf follows where they fail.
 std::vector<LastKey> last_keys_of(const Kernel& kernel, const Attention& attention);
 
+/// The score of keys before the end, which is the attention's without tests that all of these pass.
+int score_before_end(const Kernel& kernel, const Attention& attention);
+
 /// Inputs that say which keys count.
 std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention);
 

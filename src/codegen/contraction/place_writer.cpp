@@ -150,7 +150,9 @@ std::string PlaceWriter::condition(std::span<const ir::Bound> where) const {
 }
 
 std::string PlaceWriter::load(const Kernel& kernel, int id) {
-  if (at_hand) return at_hand(id);
+  if (at_hand) {
+    if (std::string known = at_hand(id); !known.empty()) return known;
+  }
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
   const std::string place =

@@ -22,7 +22,7 @@ class PlaceWriter : public printing::Speller {
   std::string out;                                    ///< the text so far
   std::string fold;                                   ///< what `reduced` nodes read
   std::function<std::string(int reduction)> of_fold;  ///< the same where there are several
-  /// How a load's value is spelled; not set: it is read where it is needed.
+  /// How the value of a load is spelled; not set, or empty: it is read where it is needed.
   std::function<std::string(int id)> at_hand;
   bool fast = false;       ///< the machine's approximations and short forms of functions (see cuda_math.h)
   bool narrow = false;     ///< whose results are rounded to 16 bits

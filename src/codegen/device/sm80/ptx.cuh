@@ -27,6 +27,10 @@ PL_DEVICE void cp_async_if(u32 to, const char* from, bool there) {
 PL_DEVICE void cp_async_16(u32 to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+/// The same, where nobody will read what follows in memory.
+PL_DEVICE void cp_async_16_alone(u32 to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
 PL_DEVICE void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -44,6 +48,22 @@ PL_DEVICE u32 count_in(u32* counter) {
   return before;
 }
 
+/// The same within a block, of a counter in shared memory.
+PL_DEVICE u32 count_in_block(u32 counter) {
+  u32 before;
+  asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(counter) : "memory");
+  return before;
+}
+/// A word of shared memory that shows what was written before it.
+PL_DEVICE u32 shared_acquire(u32 from) {
+  u32 v;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+  return v;
+}
+PL_DEVICE void shared_release(u32 to, u32 v) {
+  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+
 PL_DEVICE uint2 shared_load_8(u32 from) {
   uint2 v;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
@@ -56,6 +76,14 @@ PL_DEVICE uint4 shared_load_16(u32 from) {
                : "r"(from)
                : "memory");
   return v;
+}
+
+/// A matrix of 8 by 8 numbers of 16 bits the other way round. Lane l, with g = l / 4 and t = l % 4, has columns 2t and
+/// 2t + 1 of row g.
+PL_DEVICE u32 matrix_transpose(u32 pair) {
+  u32 r;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(pair));
+  return r;
 }
 
 /// sums += a · b for 16 rows of a, 8 columns of b and 16 products each, of bf16 or f16. Lane l has, with g = l / 4 and

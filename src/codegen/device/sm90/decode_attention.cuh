@@ -31,7 +31,8 @@
 //                                                   where a look-up says that a key's begins; null: nowhere, it is NaN
 //   uint4 query(args, unit, row, feature)           8 features from one on, where they are not computed
 //   u16 element(args, unit, row, feature)           one, where they are
-//   struct Given, given(args, unit, row, key)       what a score needs beside the product, read ahead
+//   struct Found, found(args, unit, row, key)       what is looked up for what a score needs beside the product,
+//   struct Given, given(found, args, unit, row, key)    which is this
 //   float score(product, given, args, unit, row, key)
 //   bool weighs                                     values are times a number that moves with the key,
 //   float weight(given, args, unit, key)            which is this
@@ -150,27 +151,38 @@ PL_DEVICE void decode_units(const typename P::Args& args, const typename W::Args
   using L = DecodeLayout<P, W>;
   using S = DecodeWarp<P>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  typename P::Found found[S::halves][4];
   typename P::Given given[S::halves][4];
-  const auto read_ahead = [&](int unit, int tile) {
-    const int first = (tile - work.begin_of(unit)) * L::tile;
+  // Of a tile, or of the block's last, without a branch: what a score needs is looked up two turns ahead, and read one.
+  const auto each = [&](int from, int tile, const auto& read) {
+    const int at = max(min(tile, work.last - 1), 0), unit = work.unit_at(at, from);
+    const int first = (at - work.begin_of(unit)) * L::tile;
 #pragma unroll
     for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        given[h][i] =
-            P::given(args, unit, min(g + 8 * h, P::rows - 1), min(first + 2 * t + i % 2 + i / 2 * 8, P::keys - 1));
+      for (int i = 0; i < 4; ++i) read(h, i, unit, S::row(h, i, t), min(first + S::key(i, g), P::keys - 1));
     }
   };
+  const auto find = [&](int h, int i, int unit, int row, int key) { found[h][i] = P::found(args, unit, row, key); };
+  const auto read = [&](int h, int i, int unit, int row, int key) {
+    given[h][i] = P::given(found[h][i], args, unit, row, key);
+  };
   int tile = work.first + warp, stage = 0;
-  // Without a branch, as decode_compute() loads; of no tile where there is none.
-  read_ahead(tile < work.last ? work.unit_at(tile, work.unit) : work.unit, tile);
-  for (int unit = work.unit;; ++unit) {
+  each(work.unit, tile, find);
+  each(work.unit, tile, read);
+  each(work.unit, tile + P::warps, find);
+  u32 turn = 0;
+  for (int unit = work.unit;; ++unit, ++turn) {
     const int begin = work.begin_of(unit), end = work.keys_of(unit), stop = work.stop_of(unit);
+    if constexpr (L::streams && (P::computed || W::rows > 0)) {
+      if (turn > 0) decode_barrier<P>();
+    }
     decode_compute<P, W>(args, writes, work, unit);
     S mine;
     mine.begin(args, unit, work.memory, g, t);
 #pragma unroll 1
     for (; tile < stop; tile += P::warps) {
+      feed.look(args, work);
       cp_async_wait<P::stages - 1>();
       __syncwarp();  // all lanes' pieces are there
       const u32 at = feed.ring + stage * L::stage_bytes;
@@ -182,17 +194,22 @@ PL_DEVICE void decode_units(const typename P::Args& args, const typename W::Args
 #pragma unroll
         for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
       }
-      if (const int next = tile + P::warps; next < work.last) read_ahead(work.unit_at(next, unit), next);
+      each(unit, tile + P::warps, read);
+      each(unit, tile + 2 * P::warps, find);
       mine.take(at, now, args, unit, g, t, first, end);
       __syncwarp();  // all lanes have read it
-      feed.refill(args, work, stage);
+      feed.refill(work, stage);
       stage = stage == P::stages - 1 ? 0 : stage + 1;
     }
-    decode_barrier<P>();
-    mine.leave((float*)(work.shared + L::left_at) + warp * L::left, g, t);
-    decode_barrier<P>();
-    decode_sum<P, W>(args, work, unit, partial, arrived);
-    if (!L::streams || stop >= work.last) return;
+    if constexpr (L::streams) {
+      decode_sum_alone<P, W>(args, work, unit, turn, mine, partial, arrived);
+      if (stop >= work.last) return;
+    } else {
+      decode_barrier<P>();
+      mine.leave((float*)(work.shared + L::left_at) + warp * L::left, g, t);
+      decode_barrier<P>();
+      return decode_sum<P, W, DecodeAll<P>>(args, work, unit, partial, arrived);
+    }
   }
 }
 

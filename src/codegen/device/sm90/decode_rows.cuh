@@ -20,6 +20,7 @@ struct DecodeKeys {
   static constexpr int bytes = P::features * size;
   static constexpr int pitch = size == 2 ? bytes + 64 : bytes % 64 == 0 ? bytes + 32 : bytes;
   static constexpr long long stride = P::key_stride * size;
+  static constexpr bool wide = bytes % 256 == 0 || stride == bytes;  ///< what follows in 256 bytes is read, too
   /// Codes are multiplied in f16, in which every code of 8 bits is exact: it costs a third of what bf16 does.
   static constexpr bool bf16 = P::bf16 && code == code_none;
   static PL_DEVICE const char* begin(const typename P::Args& args, int unit) { return (const char*)P::key(args, unit); }
@@ -34,6 +35,7 @@ struct DecodeValues {
   static constexpr int size = code == code_none ? 2 : 1, together = P::value_together;
   static constexpr int bytes = P::columns * size, pitch = bytes + 16;
   static constexpr long long stride = P::value_stride * size;
+  static constexpr bool wide = bytes % 256 == 0 || stride == bytes;
   /// As keys. A weight times a scale has the range of bf16, though.
   static constexpr bool bf16 = P::bf16 && (code == code_none || P::weighs);
   static PL_DEVICE const char* begin(const typename P::Args& args, int unit) {
@@ -64,14 +66,15 @@ PL_DEVICE uint4 decode_eight(u32 row, int first) {
 }
 
 /// What a lane knows of where a tile's keys, or values, lie: key 0 of the unit, where they lie without a look-up; else
-/// the tile's first, or one of its 16 in each half of the warp. Null: nowhere.
+/// the tile's first, or one of its 16 in each half of the warp. Null: nowhere. There is a key before `end`, or nothing
+/// is looked up.
 template <class R, class Args>
 PL_DEVICE const char* decode_find(const Args& args, int unit, int first, int end, int lane) {
   if constexpr (R::together == 0) {
     return R::begin(args, unit);
   } else {
     const int key = R::together % decode_tile == 0 ? first : first + lane % decode_tile;
-    return key < end ? R::at(args, unit, key) : nullptr;
+    return end > 0 ? R::at(args, unit, min(key, end - 1)) : nullptr;
   }
 }
 
@@ -99,8 +102,14 @@ PL_DEVICE void decode_ask(u32 to, const char* found, int first, int end, int lan
       const char* const row = decode_of_lane(found, (k + own) % decode_tile);
       from = row == nullptr ? (const char*)decode_nowhere : row + piece;
     }
-    if (own < beside && k + own < decode_tile)
-      cp_async_16(to + k * R::pitch, each ? from : from + k * step, first + k + own < end ? 16 : 0);
+    if (own >= beside || k + own >= decode_tile) continue;
+    const char* const at = each ? from : from + k * step;
+    const int bytes = first + k + own < end ? 16 : 0;
+    if constexpr (R::wide) {
+      cp_async_16(to + k * R::pitch, at, bytes);
+    } else {
+      cp_async_16_alone(to + k * R::pitch, at, bytes);
+    }
   }
 }
 

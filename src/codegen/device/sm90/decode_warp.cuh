@@ -37,10 +37,10 @@ struct DecodeLayout {
   static constexpr int shares = P::rows * (sharing + 1);  ///< floats of whoever puts the blocks' sums together
   static constexpr int words = shares + 1;                ///< and how many blocks have come
   static constexpr int left_bytes = (P::warps * left > words ? P::warps * left + 3 : words + 3) / 4 * 16;
-  /// In shared memory: queries, what is written, where units begin and end, sums, rings. Sums take the place of all
-  /// others, where nothing follows them.
+  /// In shared memory: queries, what is written, where units begin and end with two counts, sums, rings. Sums take the
+  /// place of all others, where nothing follows them.
   static constexpr int written_at = query_bytes, list_at = written_at + written_bytes;
-  static constexpr int list_bytes = streams ? (2 * P::units + 1 + 3) / 4 * 16 : 0;
+  static constexpr int list_bytes = streams ? (2 * P::units + 3 + 3) / 4 * 16 : 0;
   static constexpr int left_at = streams ? list_at + list_bytes : 0;
   static constexpr int ring_at = streams ? left_at + left_bytes : list_at;
   static constexpr int fill_bytes = ring_at + P::warps * ring_bytes;
@@ -65,8 +65,9 @@ PL_DEVICE uint4 every_second(const uint4& v) {
                     byte_permute(v.z, v.w, 0x7632));
 }
 
-/// The state of a warp. Scores are times log2(e). Lane l has, with g = l / 4 and t = l % 4, rows g and g + 8; of a tile
-/// keys 2t, 2t + 1, 2t + 8 and 2t + 9 of these scores, and the columns 8 (2t + 8 j) to 8 (2t + 8 j) + 15.
+/// The state of a warp. Scores are times log2(e). Keys, and values' columns, are the operand of tensor cores with 16
+/// rows; rows of queries are the one with 8, once or twice. Lane l has, with g = l / 4 and t = l % 4, rows 2t and
+/// 2t + 1 of each eight: of a tile the scores of keys g and g + 8, and the columns 8 (g + 8 j) to 8 (g + 8 j) + 7.
 template <class P>
 struct DecodeWarp {
   using L = DecodeLayout<P>;  // of what does not hang on what is written
@@ -75,9 +76,13 @@ struct DecodeWarp {
   /// Queries are multiplied in f16: the largest of a row is brought to between 1 and 2, so that none overflows.
   static constexpr bool narrows = P::bf16 && !DecodeKeys<P>::bf16;
 
-  float top[halves], total[halves], larger[halves];  ///< `larger`: what products are to be times
-  float sums[L::value_pieces * 8][4];
-  u32 q[L::key_pieces * 2][4];
+  float top[halves][2], total[halves][2], larger[halves][2];  ///< `larger`: what products are to be times
+  float sums[L::value_pieces * 4][halves][4];                 ///< of two columns, two rows each
+  u32 q[halves][L::key_pieces][4];
+
+  /// Of a tile's four scores of half h, the row and the key.
+  static PL_DEVICE int row(int h, int i, int t) { return min(8 * h + 2 * t + i % 2, P::rows - 1); }
+  static PL_DEVICE int key(int i, int g) { return g + i / 2 * 8; }
 
   /// Eight features: computed ones lie at the shared address.
   static PL_DEVICE uint4 query(const typename P::Args& args, int unit, u32 computed, int row, int feature) {
@@ -90,30 +95,28 @@ struct DecodeWarp {
 
   PL_DEVICE void begin(const typename P::Args& args, int unit, u32 computed, int g, int t) {
 #pragma unroll
-    for (int h = 0; h < halves; ++h) top[h] = no_score(), total[h] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < L::value_pieces * 8; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
-    uint4 given[halves][L::key_pieces];
-#pragma unroll
-    for (int c = 0; c < L::key_pieces; ++c) {
-#pragma unroll
-      for (int h = 0; h < halves; ++h) {
-        given[h][c] = make_uint4(0, 0, 0, 0);
-        if (g + 8 * h < P::rows) given[h][c] = query(args, unit, computed, g + 8 * h, 8 * (t + 4 * c));
-      }
-    }
-#pragma unroll
     for (int h = 0; h < halves; ++h) {
-      larger[h] = 1.0f;
-      if constexpr (narrows) larger[h] = narrow(given[h]);
-    }
+      uint4 given[L::key_pieces];
 #pragma unroll
-    for (int c = 0; c < L::key_pieces; ++c) {
-      uint4 low = given[0][c], high = make_uint4(0, 0, 0, 0);
-      if constexpr (halves > 1) high = given[1][c];
-      if constexpr (decode_skips(P::key_code)) low = every_second(low), high = every_second(high);
-      q[2 * c][0] = low.x, q[2 * c][1] = high.x, q[2 * c][2] = low.y, q[2 * c][3] = high.y;
-      q[2 * c + 1][0] = low.z, q[2 * c + 1][1] = high.z, q[2 * c + 1][2] = low.w, q[2 * c + 1][3] = high.w;
+      for (int c = 0; c < L::key_pieces; ++c) {
+        given[c] = make_uint4(0, 0, 0, 0);
+        if (g + 8 * h < P::rows) given[c] = query(args, unit, computed, g + 8 * h, 8 * (t + 4 * c));
+      }
+      float own = 1.0f;
+      if constexpr (narrows) own = narrow(given);
+#pragma unroll
+      for (int c = 0; c < L::key_pieces; ++c) {
+        const uint4 eight = decode_skips(P::key_code) ? every_second(given[c]) : given[c];
+        q[h][c][0] = eight.x, q[h][c][1] = eight.y, q[h][c][2] = eight.z, q[h][c][3] = eight.w;
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        top[h][i] = no_score(), total[h][i] = 0.0f;
+        if constexpr (narrows) larger[h][i] = __shfl_sync(0xffffffffu, own, 4 * (2 * t + i));
+      }
+#pragma unroll
+      for (int i = 0; i < L::value_pieces * 4; ++i)
+        sums[i][h][0] = sums[i][h][1] = sums[i][h][2] = sums[i][h][3] = 0.0f;
     }
   }
 
@@ -148,59 +151,74 @@ struct DecodeWarp {
     return __int_as_float(exponent << 23);
   }
 
-  /// A row's four scores of a tile become weights in 16 bits, of the maximum so far; what was summed before is scaled.
-  PL_DEVICE void soften(int h, float (&x)[4], const float (&times)[4], u32 (&weights)[4]) {
-    float most = fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3]));
-    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-    most = fmaxf(most, top[h]);
-    if (__any_sync(0xffffffffu, most > top[h])) {
-      const float less = decode_share(top[h], most);
-      total[h] *= less;
+  /// Four scores of a tile become weights, of the maximum so far; what was summed before is scaled.
+  PL_DEVICE void soften(int h, float (&x)[4]) {
+    float most[2], less[2];
 #pragma unroll
-      for (int i = 0; i < L::value_pieces * 8; ++i) sums[i][2 * h] *= less, sums[i][2 * h + 1] *= less;
-      top[h] = most;
+    for (int i = 0; i < 2; ++i) {
+      most[i] = fmaxf(x[i], x[2 + i]);
+#pragma unroll
+      for (int apart = 4; apart < 32; apart *= 2)
+        most[i] = fmaxf(most[i], __shfl_xor_sync(0xffffffffu, most[i], apart));
+      most[i] = fmaxf(most[i], top[h][i]);
     }
-    const float base = most == no_score() ? 0.0f : most;
+    if (__any_sync(0xffffffffu, most[0] > top[h][0] || most[1] > top[h][1])) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = exp2_fast(x[i] - base);
-    total[h] += (x[0] + x[1]) + (x[2] + x[3]);
-    if constexpr (P::weighs) {
+      for (int i = 0; i < 2; ++i) {
+        less[i] = decode_share(top[h][i], most[i]);
+        total[h][i] *= less[i];
+        top[h][i] = most[i];
+      }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] *= times[i];
+      for (int i = 0; i < L::value_pieces * 4; ++i) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sums[i][h][k] *= less[k % 2];
+      }
     }
-    weights[h] = DecodeValues<P>::bf16 ? pack_bf16(x[0], x[1]) : pack_f16(x[0], x[1]);
-    weights[2 + h] = DecodeValues<P>::bf16 ? pack_bf16(x[2], x[3]) : pack_f16(x[2], x[3]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float base = most[i] == no_score() ? 0.0f : most[i];
+      x[i] = exp2_fast(x[i] - base), x[2 + i] = exp2_fast(x[2 + i] - base);
+      total[h][i] += x[i] + x[2 + i];
+    }
   }
 
   /// `at`: the tile in shared memory.
   PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][4], const typename P::Args& args, int unit,
                       int g, int t, int first, int end) {
-    float products[2][4] = {};
+    float products[halves][2][4] = {};  // two sums each, so that a product waits for less
 #pragma unroll
     for (int c = 0; c < L::key_pieces; ++c) {
+      const uint4 low = decode_eight<DecodeKeys<P>>(at + g * L::key_pitch, 8 * (t + 4 * c));
+      const uint4 high = decode_eight<DecodeKeys<P>>(at + (g + 8) * L::key_pitch, 8 * (t + 4 * c));
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const uint4 key = decode_eight<DecodeKeys<P>>(at + (g + k * 8) * L::key_pitch, 8 * (t + 4 * c));
-        mma_16x8x16<DecodeKeys<P>::bf16>(products[k], q[2 * c][0], q[2 * c][1], q[2 * c][2], q[2 * c][3], key.x, key.y);
-        mma_16x8x16<DecodeKeys<P>::bf16>(products[k], q[2 * c + 1][0], q[2 * c + 1][1], q[2 * c + 1][2],
-                                         q[2 * c + 1][3], key.z, key.w);
+      for (int h = 0; h < halves; ++h) {
+        constexpr bool bf16 = DecodeKeys<P>::bf16;
+        mma_16x8x16<bf16>(products[h][0], low.x, high.x, low.y, high.y, q[h][c][0], q[h][c][1]);
+        mma_16x8x16<bf16>(products[h][1], low.z, high.z, low.w, high.w, q[h][c][2], q[h][c][3]);
       }
     }
-    u32 weights[4] = {0, 0, 0, 0};
+    u32 weights[halves][2];  // of keys 2t and 2t + 1, then of those 8 later: row g
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
-      const int row = min(g + 8 * h, P::rows - 1);
-      float x[4], times[4] = {};
+      float x[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int key = first + 2 * t + i % 2 + i / 2 * 8;
-        const float product = products[i / 2][2 * h + i % 2] * (narrows ? larger[h] : 1.0f);
-        const float score = P::score(product, given[h][i], args, unit, row, key);
-        x[i] = key < end ? score * 1.44269504088896340736f : no_score();
-        if constexpr (P::weighs) times[i] = key < end ? P::weight(given[h][i], args, unit, key) : 0.0f;
+        const int place = first + key(i, g);
+        const float product = (products[h][0][i] + products[h][1][i]) * (narrows ? larger[h][i % 2] : 1.0f);
+        const float score = P::score(product, given[h][i], args, unit, row(h, i, t), place);
+        x[i] = place < end ? score * 1.44269504088896340736f : no_score();
       }
-      soften(h, x, times, weights);
+      soften(h, x);
+      if constexpr (P::weighs) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[i] *= first + key(i, g) < end ? P::weight(given[h][i], args, unit, first + key(i, g)) : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < 2; ++k)
+        weights[h][k] = matrix_transpose(DecodeValues<P>::bf16 ? pack_bf16(x[2 * k], x[2 * k + 1])
+                                                               : pack_f16(x[2 * k], x[2 * k + 1]));
     }
     const u32 from = at + L::tile * L::key_pitch + 2 * t * L::value_pitch;
 #pragma unroll
@@ -212,36 +230,42 @@ struct DecodeWarp {
       const u32(*words)[4] = (const u32(*)[4])v;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
+        u32 pairs[4];  // of the word's first column, then of its second: keys 2t and 2t + 1, then those 8 later
 #pragma unroll
-        for (int part = 0; part < 2; ++part) {
-          const u32 pick = part == 0 ? 0x5410 : 0x7632;
-          const int column = decode_skips(P::value_code) ? i / 2 * 4 + i % 2 + 2 * part : 2 * i + part;
-          mma_16x8x16<DecodeValues<P>::bf16>(sums[j * 8 + column], weights[0], weights[1], weights[2], weights[3],
-                                             __byte_perm(words[0][i], words[1][i], pick),
-                                             __byte_perm(words[2][i], words[3][i], pick));
-        }
+        for (int k = 0; k < 4; ++k)
+          pairs[k] = __byte_perm(words[k / 2 * 2][i], words[k / 2 * 2 + 1][i], k % 2 == 0 ? 0x5410 : 0x7632);
+#pragma unroll
+        for (int h = 0; h < halves; ++h)
+          mma_16x8x16<DecodeValues<P>::bf16>(sums[j * 4 + i][h], pairs[0], pairs[1], pairs[2], pairs[3], weights[h][0],
+                                             weights[h][1]);
       }
     }
   }
 
   /// Sums, maxima and totals of all rows to `to`, as DecodeLayout has them.
   PL_DEVICE void leave(float* to, int g, int t) {
+    constexpr bool skips = decode_skips(P::value_code);
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
-      float all = total[h] + __shfl_xor_sync(0xffffffffu, total[h], 1);
-      all += __shfl_xor_sync(0xffffffffu, all, 2);
-      const int row = g + 8 * h;
-      if (row >= P::rows) continue;
-      if (t == 0) to[L::left_tops + row] = top[h], to[L::left_totals + row] = all;
 #pragma unroll
-      for (int j = 0; j < L::value_pieces; ++j) {
-        float4* const mine = (float4*)(to + L::left_place(row, 16 * t + 64 * j));
-        const float(*of)[4] = sums + j * 8;
-        const int low = 2 * h, high = 2 * h + 1;
-        mine[0] = make_float4(of[0][low], of[1][low], of[2][low], of[3][low]);
-        mine[1] = make_float4(of[4][low], of[5][low], of[6][low], of[7][low]);
-        mine[2] = make_float4(of[0][high], of[1][high], of[2][high], of[3][high]);
-        mine[3] = make_float4(of[4][high], of[5][high], of[6][high], of[7][high]);
+      for (int i = 0; i < 2; ++i) {
+        float all = total[h][i];
+#pragma unroll
+        for (int apart = 4; apart < 32; apart *= 2) all += __shfl_xor_sync(0xffffffffu, all, apart);
+        const int row = 8 * h + 2 * t + i;
+        if (row >= P::rows) continue;
+        if (g == 0) to[L::left_tops + row] = top[h][i], to[L::left_totals + row] = all;
+#pragma unroll
+        for (int j = 0; j < L::value_pieces; ++j) {
+          float4* const mine = (float4*)(to + L::left_place(row, 8 * (g + 8 * j)));
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const auto& first = sums[j * 4 + 2 * k][h];
+            const auto& second = sums[j * 4 + 2 * k + 1][h];
+            mine[k] = skips ? make_float4(first[i], second[i], first[2 + i], second[2 + i])
+                            : make_float4(first[i], first[2 + i], second[i], second[2 + i]);
+          }
+        }
       }
     }
   }

@@ -27,10 +27,11 @@ struct DecodeWork {
   static PL_DEVICE int end_of(const typename P::Args& args, int unit) {
     return max(min(P::end(args, unit), P::keys), 0);
   }
-  PL_DEVICE int* begins() const {
-    return (int*)(shared + L::list_at);
-  }                                                                ///< of units, counted in tiles, and the last's end
-  PL_DEVICE int* ends() const { return begins() + P::units + 1; }  ///< of units, in keys
+  PL_DEVICE int* begins() const { return (int*)(shared + L::list_at); }  ///< of units in tiles, and where all end
+  PL_DEVICE int* ends() const { return begins() + P::units + 1; }        ///< of units, in keys
+  /// Of the units before this one: warps that have left their sums, and units whose sums were taken up.
+  PL_DEVICE u32 come() const { return memory + L::list_at + (2 * P::units + 1) * 4; }
+  PL_DEVICE u32 taken() const { return come() + 4; }
 
   /// Where keys end is read. All threads of the block call it.
   PL_DEVICE void cut(const typename P::Args& args) {
@@ -100,6 +101,7 @@ struct DecodeWork {
     }
     int* const of_warps = (int*)(shared + L::left_at);
     if (lane == 31) of_warps[warp] = all;
+    if (threadIdx.x == 0) ends()[P::units] = ends()[P::units + 1] = 0;  // come() and taken()
     decode_barrier<P>();
     int begin = all - tiles;
     for (int w = 0; w < warp; ++w) begin += of_warps[w];
@@ -116,7 +118,8 @@ struct DecodeWork {
   static PL_DEVICE int tiles_of(int keys) { return max((keys + L::tile - 1) / L::tile, 1); }
 };
 
-/// What a warp asks for: its tiles one after the other, each found a turn before it is asked for.
+/// What a warp asks for: its tiles one after the other. Where one lies is looked up before another is worked on, and it
+/// is asked for afterwards.
 template <class P, class W>
 struct DecodeFeed {
   using L = DecodeLayout<P, W>;
@@ -134,40 +137,40 @@ struct DecodeFeed {
     const char *keys_of[P::stages], *values_of[P::stages];
 #pragma unroll
     for (int s = 0; s < P::stages; ++s) {
-      if (tile < work.last) find(args, work);
+      if (tile < work.last) find(args, work, tile);
       units[s] = unit, keys_of[s] = keys, values_of[s] = values;
       tile += P::warps;
     }
-    const int next = tile;
+    const int next = tile, unit_of_next = unit;
 #pragma unroll
     for (int s = 0; s < P::stages; ++s) {
       unit = units[s], tile = next + (s - P::stages) * P::warps, keys = keys_of[s], values = values_of[s];
-      if (tile < work.last) ask(work, s);
-      cp_async_commit();
+      refill(work, s);
     }
-    tile = next;
-    if (tile < work.last) find(args, work);
+    tile = next, unit = unit_of_next;
+  }
+  /// Where the next tile lies; of the block's last, where there is none. Without a branch: what it loads is under way
+  /// until refill().
+  PL_DEVICE void look(const typename P::Args& args, const DecodeWork<P, W>& work) {
+    find(args, work, min(tile, work.last - 1));
   }
   /// The next, if there is one, to where a tile has been read; a group in each case.
-  PL_DEVICE void refill(const typename P::Args& args, const DecodeWork<P, W>& work, int stage) {
-    if (tile < work.last) ask(work, stage);
+  PL_DEVICE void refill(const DecodeWork<P, W>& work, int stage) {
+    if (tile < work.last) {
+      const u32 to = ring + stage * L::stage_bytes;
+      const int first = (tile - work.begin_of(unit)) * L::tile, end = work.keys_of(unit), lane = threadIdx.x % 32;
+      decode_ask<DecodeKeys<P>>(to, keys, first, end, lane);
+      decode_ask<DecodeValues<P>>(to + L::tile * L::key_pitch, values, first, end, lane);
+    }
     cp_async_commit();
     tile += P::warps;
-    if (tile < work.last) find(args, work);
   }
 
  private:
-  PL_DEVICE int key(const DecodeWork<P, W>& work) const { return (tile - work.begin_of(unit)) * L::tile; }
-  PL_DEVICE void find(const typename P::Args& args, const DecodeWork<P, W>& work) {
-    unit = work.unit_at(tile, unit);
-    const int first = key(work), end = work.keys_of(unit), lane = threadIdx.x % 32;
+  PL_DEVICE void find(const typename P::Args& args, const DecodeWork<P, W>& work, int at) {
+    unit = work.unit_at(at, unit);
+    const int first = (at - work.begin_of(unit)) * L::tile, end = work.keys_of(unit), lane = threadIdx.x % 32;
     keys = decode_find<DecodeKeys<P>>(args, unit, first, end, lane);
     values = decode_find<DecodeValues<P>>(args, unit, first, end, lane);
-  }
-  PL_DEVICE void ask(const DecodeWork<P, W>& work, int stage) const {
-    const u32 to = ring + stage * L::stage_bytes;
-    const int first = key(work), end = work.keys_of(unit), lane = threadIdx.x % 32;
-    decode_ask<DecodeKeys<P>>(to, keys, first, end, lane);
-    decode_ask<DecodeValues<P>>(to + L::tile * L::key_pitch, values, first, end, lane);
   }
 };
