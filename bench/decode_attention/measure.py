@@ -68,17 +68,13 @@ class Variant:
     warps: int
     stages: int
     blocks: int
-    splits: int  # 0: the tiles of all units are shared out over all blocks
-
-    @property
-    def grid(self) -> int:
-        return MULTIPROCESSORS * self.blocks if self.splits == 0 else 0
+    splits: int
 
 
 POLICY = """
 struct P {
   static constexpr int units = %(units)d, rows = %(group)d, features = %(head)d, columns = %(head)d, keys = %(keys)d, ahead = 256;
-  static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d, blocks = %(grid)d;
+  static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d;
   static constexpr long long key_stride = %(key_stride)d, value_stride = %(key_stride)d;
   static constexpr SkinnyCode key_code = code_none, value_code = code_none;
   static constexpr int key_together = 0, value_together = 0;
@@ -115,7 +111,7 @@ MASKS = {
 
 
 def source(shape: Shape, variant: Variant) -> str:
-    values: dict[str, Any] = asdict(shape) | asdict(variant) | {"scale": repr(shape.head**-0.5), "units": shape.batch * shape.kv_heads, "grid": variant.grid}
+    values: dict[str, Any] = asdict(shape) | asdict(variant) | {"scale": repr(shape.head**-0.5), "units": shape.batch * shape.kv_heads}
     size = shape.kv_heads * shape.keys * shape.head
     by_head = {"key_stride": shape.head, "head_stride": shape.keys * shape.head, "batch_stride": size}
     by_place = {"key_stride": shape.kv_heads * shape.head, "head_stride": shape.head, "batch_stride": size}
@@ -128,9 +124,8 @@ def shared_bytes(shape: Shape, variant: Variant) -> int:
     """As DecodeLayout has it."""
     ring = variant.warps * variant.stages * 16 * (shape.head * 4 + 80)
     row = shape.head + shape.head // 32 * 4 + (8 if shape.head // 32 % 4 == 0 else 0)
-    sharing = variant.splits or min(variant.grid, -(-shape.keys // 16))
-    left = (max(variant.warps * (shape.group * row + (2 * shape.group + 3) // 4 * 4), shape.group * (sharing + 1) + 1) + 3) // 4 * 16
-    return max(ring, left) if variant.splits else ring + left + (2 * shape.batch * shape.kv_heads + 6) // 4 * 16
+    left = (shape.group * row + (2 * shape.group + 3) // 4 * 4) * 4
+    return max(ring, variant.warps * left, (shape.group * (variant.splits + 1) + 1) * 4)
 
 
 def variants(shape: Shape) -> list[Variant]:
@@ -138,7 +133,7 @@ def variants(shape: Shape) -> list[Variant]:
     units, most = shape.batch * shape.kv_heads, max(1, -(-shape.keys // 32))
     for warps, stages, blocks in ((8, 2, 1), (8, 3, 1), (4, 3, 2), (4, 4, 1), (4, 2, 3), (2, 3, 4), (16, 2, 1), (10, 2, 1)):
         full = MULTIPROCESSORS * blocks
-        for splits in sorted({min(max(1, s), most) for s in (full // units, 2 * full // units, -(-full // units))} | {0}):
+        for splits in sorted({min(max(1, s), most) for s in (full // units, 2 * full // units, -(-full // units))}):
             variant = Variant(warps, stages, blocks, splits)
             if shared_bytes(shape, variant) * blocks <= MOST_SHARED and warps * blocks <= 16:
                 found.append(variant)
@@ -217,9 +212,9 @@ class Subject:
 
     def own(self, cuda: Cuda, cubin: Path, variant: Variant) -> dict[str, Any]:
         s, out = self.shape, torch.full_like(self.q, float("nan"))
-        shared, blocks = shared_bytes(s, variant), variant.grid or s.batch * s.kv_heads * variant.splits
+        shared, blocks = shared_bytes(s, variant), s.batch * s.kv_heads * variant.splits
         function = cuda.function(cubin, shared)
-        partial = torch.full((blocks * (1 if variant.splits else 2) * s.group * (s.head + 2),), float("nan"), device="cuda")
+        partial = torch.full((blocks * s.group * (s.head + 2),), float("nan"), device="cuda")
         arrived = torch.zeros(s.batch * s.kv_heads, device="cuda", dtype=torch.int32)
 
         def call(k: torch.Tensor, v: torch.Tensor) -> None:

@@ -87,11 +87,6 @@ static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); r
 static float __shfl_xor_sync(unsigned, float v, int apart) {
   return __int_as_float(shared_with_warp((const unsigned*)&v, 1)[threadIdx.x % 32 ^ apart][0]);
 }
-static int __shfl_up_sync(unsigned, int v, int apart) {
-  const int lane = threadIdx.x % 32;
-  const unsigned own = v;
-  return (int)shared_with_warp(&own, 1)[lane < apart ? lane : lane - apart][0];
-}
 static u64 __shfl_sync(unsigned, u64 v, int lane) {
   const unsigned own[2] = {(unsigned)v, (unsigned)(v >> 32)};
   const auto all = shared_with_warp(own, 2);
@@ -134,9 +129,15 @@ inline constexpr const char* decode_instructions = R"(
 #include "types.cuh"
 static u32 shared_address(const void* p) { return (u32)((const unsigned char*)p - pl_smem); }
 static float exp2_fast(float x) { return std::exp2(x); }
-// What a kernel may do before it waits: ask for keys and values, and read the number that lies here.
+// What a kernel may do before it waits: ask for keys and values, and read what lies behind some of its arguments.
 static bool asks_early;
-static const void* settled;
+static std::vector<const void*> arguments, settled;
+static bool is_settled(const void* from) {
+  const void* own = nullptr;
+  for (const void* each : arguments)
+    if (each <= from && each > own) own = each;
+  return std::find(settled.begin(), settled.end(), own) != settled.end();
+}
 static void cp_async_16(u32 to, const void* from, int bytes) {
   if (!fibers[threadIdx.x].waited && !asks_early) std::abort();
   if (to % 16 != 0 || to + 16 > sizeof pl_smem || (unsigned long long)from % 16 != 0) std::abort();
@@ -158,18 +159,11 @@ template <int n> void cp_async_wait() {
   }
 }
 static u32 count_in(u32* counter) { return (*counter)++; }
-static u32 count_in_block(u32 counter) { return (*(u32*)(pl_smem + counter))++; }
-// Others go on meanwhile.
-static u32 shared_acquire(u32 from) {
-  next();
-  return *(const u32*)(pl_smem + from);
-}
-static void shared_release(u32 to, u32 v) { *(u32*)(pl_smem + to) = v; }
 static void dependency_launch() {}
 static void dependency_wait() { fibers[threadIdx.x].waited = true; }
 static void prefetch_line(const void*) {}
 template <typename T> T load_visible(const T* from) {
-  if (!fibers[threadIdx.x].waited && from != settled) std::abort();
+  if (!fibers[threadIdx.x].waited && !is_settled(from)) std::abort();
   return *from;
 }
 static uint4 load_visible_16(const void* from) {

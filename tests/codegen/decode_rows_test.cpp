@@ -40,6 +40,7 @@ struct PagedCase {
   Kept keys = {}, values = {};
   DecodeTiling plan = {2, 2, 2, 1};
   std::vector<std::int64_t> lengths = {};  ///< of each sequence; none: different ones
+  bool early = false;                      ///< keys are asked for before the launch waits
   std::int64_t keys_in_all() const { return page * pages; }
   std::int64_t pool() const { return batch * pages + 3; }
 };
@@ -202,7 +203,9 @@ double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry
   std::vector<std::uint16_t> result(static_cast<std::size_t>(c.batch * heads * c.columns), 0x7fc0);
   const AtSixteen queries(q.bytes.data(), q.bytes.size()), keys(k.bytes.data(), k.bytes.size()),
       values(v.bytes.data(), v.bytes.size());
-  run_decode(kernel, parts, c.plan, {},
+  DecodeWrites writes;
+  writes.early = c.early;
+  run_decode(kernel, parts, c.plan, writes,
              {{m.q, queries.data()},
               {m.k, keys.data()},
               {m.v, values.data()},
@@ -210,7 +213,7 @@ double largest_paged_error(const PagedCase& c, std::optional<std::int32_t> entry
               {m.lengths, lengths.data()},
               {m.k_scale, k_scales.data()},
               {m.v_scale, v_scales.data()}},
-             -1, result);
+             {m.table, m.lengths}, result);
 
   double worst = 0, largest = 0;
   for (std::int64_t b = 0; b < c.batch; ++b) {
@@ -285,17 +288,16 @@ TEST_CASE("keys and values in pages are read where a table says, whatever the si
                              .plan = {3, 3, 1, 1}}) < of_f16);
 }
 
-TEST_CASE("tiles of all units shared out over blocks give what each unit's own blocks do, whatever units have") {
+TEST_CASE("sequences of any lengths are right, those of one key among them, however many blocks share one") {
   CHECK(DecodeParts(whole(paged_graph({}))).decode.ragged);
-  // Blocks with parts of two units and with many whole ones, a unit of many blocks, more blocks than tiles, one tile.
-  for (const int blocks : {1, 2, 5, 13, 70}) {
+  for (const int splits : {1, 3, 8}) {
     for (const std::int64_t page : {1, 16}) {
-      CAPTURE(blocks);
+      CAPTURE(splits);
       CAPTURE(page);
       CHECK(largest_paged_error({.batch = 5,
                                  .page = page,
                                  .pages = 320 / page,
-                                 .plan = {.warps = 2, .stages = 2, .splits = 0, .grid = blocks},
+                                 .plan = {.warps = 2, .stages = 2, .splits = splits},
                                  .lengths = {1, 320, 17, 100, 3}}) < of_bf16);
     }
   }
@@ -305,8 +307,20 @@ TEST_CASE("tiles of all units shared out over blocks give what each unit's own b
                              .pages = 12,
                              .keys = kept,
                              .values = kept,
-                             .plan = {.warps = 3, .stages = 3, .splits = 0, .grid = 7},
+                             .plan = {.warps = 3, .stages = 3, .splits = 2},
                              .lengths = {16, 190, 1, 64}}) < of_bf16);
+}
+
+TEST_CASE("keys are asked for before the wait, by tables and lengths that are there") {
+  const PagedGraph m = paged_graph({});
+  const Kernel kernel = whole(m);
+  const DecodeParts parts(kernel);
+  std::set<int> early;
+  for (const int input : inputs_of_keys(kernel, parts.attention, parts.decode))
+    early.insert(kernel.inputs[static_cast<std::size_t>(input)].value);
+  CHECK(early == std::set<int>{m.k, m.v, m.table, m.lengths});
+  for (const std::int64_t page : {1, 16})
+    CHECK(largest_paged_error({.page = page, .pages = 96 / page, .early = true}) < of_bf16);
 }
 
 TEST_CASE("caches in 8 bits are taken apart on their way, with a scale in all, of a head or of a key") {
@@ -413,7 +427,7 @@ TEST_CASE("a sink beside the keys is part of a row's sums, also where no key cou
   for (const int splits : {1, 3}) {
     std::vector<std::uint16_t> result(q.values.size(), 0x7fc0);
     run_decode(sample.kernel, parts, {2, 2, splits, 1}, {},
-               {{0, queries.data()}, {1, keys.data()}, {2, values.data()}, {3, stored.data()}, {4, mask.data()}}, -1,
+               {{0, queries.data()}, {1, keys.data()}, {2, values.data()}, {3, stored.data()}, {4, mask.data()}}, {},
                result);
     for (std::int64_t head = 0; head < h.batch * h.heads; ++head) {
       for (std::int64_t row = 0; row < h.queries; ++row) {

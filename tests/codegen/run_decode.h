@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,7 @@ class AtSixteen {
 /// `memory`: of the graph's values, what the kernel writes among them. `early`: values that may be read before the
 /// launches before have ended.
 inline void run_decode(const Kernel& kernel, const DecodeParts& parts, const DecodeTiling& plan,
-                       const DecodeWrites& writes, const std::map<int, const void*>& memory, int early,
+                       const DecodeWrites& writes, const std::map<int, const void*>& memory, const std::set<int>& early,
                        std::vector<std::uint16_t>& result) {
   const Decode& decode = parts.decode;
   const DecodeText text = print_decode(kernel, parts.attention, decode, plan, writes);
@@ -77,19 +78,18 @@ inline void run_decode(const Kernel& kernel, const DecodeParts& parts, const Dec
   for (const int input : text.inputs) {
     const int value = kernel.inputs[static_cast<std::size_t>(input)].value;
     const bool cache = writes.scatter != nullptr && (input == decode.keys.input || input == decode.values.input);
-    if (writes.early && value == early) before += fmt::format("settled = args[{}]; ", args.size());
+    before += fmt::format("arguments.push_back(args[{}]); ", args.size());
+    if (writes.early && early.contains(value)) before += fmt::format("settled.push_back(args[{}]); ", args.size());
     add(cache ? "unsigned short*" : fmt::format("decltype(P::Args::in{})", input), memory.at(value));
   }
   add("unsigned short*", result.data());
   for (const int input : text.written)
     add(fmt::format("decltype(W::Args::in{})", input),
         memory.at(writes.scatter->inputs[static_cast<std::size_t>(input)].value));
-  // One has nothing to do.
-  const std::int64_t blocks = plan.splits == 0 ? plan.grid : decode.units * plan.splits + 1;
-  std::vector<float> partial(static_cast<std::size_t>(decode_places(decode, plan) * decode_partial_bytes(decode) / 4),
-                             NAN);
+  const std::int64_t blocks = decode.units * plan.splits + 1;  // one has nothing to do
+  std::vector<float> partial(static_cast<std::size_t>(blocks * decode_partial_bytes(decode) / 4), NAN);
   std::vector<unsigned> arrived(static_cast<std::size_t>(decode.units), 0);
-  if (plan.splits != 1) {
+  if (plan.splits > 1) {
     add("float*", partial.data());
     add("u32*", arrived.data());
   }

@@ -16,7 +16,6 @@ namespace planish::codegen {
 namespace {
 
 constexpr std::int64_t keys_of_tile = 16;
-constexpr std::int64_t most_listed = 1024;  // units whose tiles are shared out over all blocks
 std::unexpected<Error> no_decode(const char* why) {
   return fail("unsupported", why);
 }
@@ -28,13 +27,11 @@ bool is_row(const Kernel& kernel, const Node* query, int feature) {
   return is_multiple(ir::add(query->index, ir::scale(ir::IndexExpr::variable(feature), -1), kernel.space), whole);
 }
 
-DecodeTiling decode_plan(const Genome& genome, const Device& device) {
+DecodeTiling decode_plan(const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
-  DecodeTiling plan{value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
-  if (plan.splits == 0) plan.grid = static_cast<int>(device.sms) * plan.blocks;
-  return plan;
+  return {value("threads", 256) / 32, value("stages", 3), value("split", 1), value("min_blocks", 1)};
 }
 
 /// Keys so few that the launches beside it, where there are any, matter more: it has a block a multiprocessor then, of
@@ -47,7 +44,7 @@ bool is_brief(const Decode& d, const Device& device) {
 
 std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device& device) {
   constexpr std::int64_t registers = 65536;
-  if (is_brief(d, device) && (plan.blocks != 1 || d.units * std::max(plan.splits, 1) > device.sms ||
+  if (is_brief(d, device) && (plan.blocks != 1 || d.units * plan.splits > device.sms ||
                               decode_shared_bytes(d, plan) > printing::half_shared(device)))
     return "no room for the launch after it";
   if ((decode_shared_bytes(d, plan) + 1024) * plan.blocks > device.shared_bytes + 1024)
@@ -56,14 +53,10 @@ std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device
   const std::int64_t thread = (d.rows > 8 ? 2 : 1) * (d.columns / 4 + d.features / 8) + 72;
   if (thread * plan.warps * 32 * plan.blocks > registers) return "the blocks' registers do not fit";
   if (plan.splits > 1 && plan.splits * keys_of_tile > d.length) return "more blocks than tiles of keys";
-  // Where each unit begins lies in shared memory, counted in 32 bits.
-  if (plan.splits == 0 && (d.units > most_listed || d.units * (d.length / keys_of_tile + 1) > (1 << 30)))
-    return "more units than a block has a list of";
   return {};
 }
 
 std::int64_t launch_blocks(const Decode& d, const DecodeTiling& plan, const Device& device) {
-  if (plan.splits == 0) return plan.grid;
   return is_brief(d, device) ? device.sms : d.units * plan.splits;
 }
 
@@ -77,22 +70,23 @@ class DecodeSchedule : public Schedule {
       : kernel_(kernel), parts_(std::move(parts)), decode_(std::move(decode)), device_(device) {}
 
   std::vector<Gene> genes() const override {
-    return {
-        {"threads", {64, 128, 256, 320, 512}}, {"stages", {1, 2, 3, 4}}, {"min_blocks", {1, 2, 3, 4}}, {"split", splits()}};
+    return {{"threads", {64, 128, 256, 320, 512}},
+            {"stages", {1, 2, 3, 4}},
+            {"min_blocks", {1, 2, 3, 4, 6}},
+            {"split", splits()}};
   }
   std::string illegal(const Genome& genome) const override {
-    return illegal_plan(decode_, decode_plan(genome, device_), device_);
+    return illegal_plan(decode_, decode_plan(genome), device_);
   }
 
   std::vector<Genome> seeds() const override {
     std::vector<std::pair<double, Genome>> found;
     for (const int threads : {256, 320, 512, 128, 64}) {
       for (const int stages : {3, 4, 2, 1}) {
-        for (const int blocks : {1, 2, 3}) {
+        for (const int blocks : {1, 2, 3, 4}) {
           for (const std::int64_t split : splits()) {
             Genome genome{{"threads", threads}, {"stages", stages}, {"min_blocks", blocks}, {"split", split}};
-            if (illegal(genome).empty())
-              found.emplace_back(microseconds(decode_plan(genome, device_)), std::move(genome));
+            if (illegal(genome).empty()) found.emplace_back(microseconds(decode_plan(genome)), std::move(genome));
           }
         }
       }
@@ -101,7 +95,7 @@ class DecodeSchedule : public Schedule {
   }
 
   Outline outline(const Genome& genome) const override {
-    const DecodeTiling plan = decode_plan(genome, device_);
+    const DecodeTiling plan = decode_plan(genome);
     Outline out;
     out.threads = plan.warps * 32;
     out.shared_bytes = static_cast<double>(launch_shared(decode_, plan, device_));
@@ -117,43 +111,43 @@ class DecodeSchedule : public Schedule {
  private:
   /// Such that blocks fill the device once or twice, and powers of two between.
   std::vector<std::int64_t> splits() const {
-    std::vector<std::int64_t> out{0, 1};
+    std::vector<std::int64_t> out{1};
     const std::int64_t most = std::max<std::int64_t>(decode_.length / keys_of_tile, 1);
     for (const std::int64_t blocks : {1, 2, 3, 4, 6}) out.push_back(blocks * device_.sms / decode_.units);
     for (std::int64_t s = 2; s <= 64; s *= 2) out.push_back(s);
-    std::erase_if(out, [&](std::int64_t s) { return s > std::min<std::int64_t>(most, 256); });
+    std::erase_if(out, [&](std::int64_t s) { return s < 1 || s > std::min<std::int64_t>(most, 256); });
     std::ranges::sort(out);
     out.erase(std::ranges::unique(out).begin(), out.end());
     return out;
   }
 
-  /// As measured on an H200 for 16 bits one after the other (docs/results/decode_attention.md): what a launch, a wave
-  /// of blocks and putting their sums together take beside the bytes. Codes and pages count by their bytes, unmeasured.
-  /// Units of different lengths are taken to have an eighth of the keys to all of them, evenly.
+  /// As measured on an H200 for 16 bits (docs/results/decode_attention.md): what a launch, a wave of blocks and putting
+  /// their sums together take beside the bytes. Codes and pages count by their bytes.
   double microseconds(const DecodeTiling& plan) const {
-    const double mean = decode_.ragged ? 9.0 / 16 : 1;
     const double resident = static_cast<double>(device_.sms) * plan.blocks;
-    const auto units = static_cast<double>(decode_.units);
-    const double blocks = plan.splits == 0 ? resident : units * plan.splits;
-    const double waves = plan.splits == 0 ? 1 : std::ceil(blocks / resident);
-    const double of_unit = std::ceil(static_cast<double>(decode_.length) / keys_of_tile);
-    const double tiles = std::ceil(plan.splits == 0 ? of_unit * mean * units / blocks : of_unit / plan.splits);
-    const double turns = std::ceil(tiles / plan.warps) * plan.warps * keys_of_tile;
+    const auto blocks = static_cast<double>(decode_.units * plan.splits);
+    const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / keys_of_tile) / plan.splits);
+    const double rounds = std::ceil(tiles / plan.warps);  // of a warp; what is not asked for at once is waited for
+    if (decode_.ragged) return ragged_microseconds(rounds, blocks / resident);
+    const double waves = std::ceil(blocks / resident);
+    const double turns = rounds * plan.warps * keys_of_tile;
     const double bytes = turns * static_cast<double>(decode_key_bytes(decode_));
     // A multiprocessor's share, of all that run beside it.
     const double busy = std::min(blocks, resident) / resident;
     const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.75);
-    const double rounds = std::ceil(tiles / plan.warps);  // of a warp; what is not asked for at once is waited for
     const double late = std::max(0.0, rounds - plan.stages) > 0 && plan.stages == 1 ? 1.5 : 1;
     const double flight = late * (plan.warps * plan.blocks * std::min<double>(plan.stages, rounds) >= 8 ? 1 : 1.3);
-    const double start = 3 + 0.4 * std::min(rounds, 4.0);
-    if (plan.splits == 0)
-      return start + bytes / rate * flight + 1.5 + joined * (1 + units / blocks) + 0.1 * plan.blocks;
-    // The last wave has a unit of all keys.
-    const double joins = plan.splits == 1 ? 0 : joined + 0.03 * plan.splits;
-    return waves * start + ((waves - 1) * mean + 1) * bytes / rate * flight + joins + 0.1 * plan.blocks;
+    const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
+    return waves * (3 + 0.4 * std::min(rounds, 4.0) + bytes / rate * flight) + joins + 0.1 * plan.blocks;
   }
-  static constexpr double joined = 2;  ///< µs until a unit's sums are put together
+  /// Units have an eighth of the keys to all of them, evenly: blocks end at different times, and others begin.
+  /// `rounds`: of a block of all keys. `waves`: blocks, of those that run at once.
+  double ragged_microseconds(double rounds, double waves) const {
+    constexpr double mean = 9.0 / 16, round = 1.05, begin = 5, block = 1.3;
+    const double longest = begin + round * rounds;
+    const double bytes = static_cast<double>(decode_.units * decode_.length * decode_key_bytes(decode_)) * mean;
+    return std::max(longest, begin + bytes / (device_.bandwidth_gbs * 1e3) + block * waves) + 0.3 * longest;
+  }
 
   const Kernel& kernel_;
   const Attention parts_;
@@ -199,16 +193,8 @@ std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
   // A warp's sums as DecodeLayout lays them out.
   const std::int64_t row = d.columns + d.columns / 32 * 4 + (d.columns / 32 % 4 == 0 ? 8 : 0);
-  const std::int64_t warp = d.rows * row + (2 * d.rows + 3) / 4 * 4;
-  const std::int64_t tiles = std::max<std::int64_t>((d.length + keys_of_tile - 1) / keys_of_tile, 1);
-  const std::int64_t sharing = plan.splits == 0 ? std::min<std::int64_t>(plan.grid, tiles) : plan.splits;
-  const std::int64_t left = (std::max(plan.warps * warp, d.rows * (sharing + 1) + 1) + 3) / 4 * 16;
-  if (plan.splits == 0) return queries + written + (2 * d.units + 6) / 4 * 16 + left + ring;
-  return std::max(queries + written + ring, left);
-}
-
-std::int64_t decode_places(const Decode& d, const DecodeTiling& plan) {
-  return plan.splits == 0 ? 2 * plan.grid : d.units * plan.splits;
+  const std::int64_t left = (d.rows * row + (2 * d.rows + 3) / 4 * 4) * 4;
+  return std::max({queries + written + ring, plan.warps * left, (d.rows * (plan.splits + 1) + 1) * 4});
 }
 
 std::int64_t decode_partial_bytes(const Decode& d) {
@@ -217,7 +203,7 @@ std::int64_t decode_partial_bytes(const Decode& d) {
 
 Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const Decode& d, const Device& device,
                             const Genome& genome, const DecodeWrites& writes) {
-  DecodeTiling plan = decode_plan(genome, device);
+  DecodeTiling plan = decode_plan(genome);
   plan.beside = is_brief(d, device);
   plan.chained = backend::architecture(device.arch).dependent_launch;
   plan.written = writes.scatter == nullptr ? 0 : static_cast<int>(writes.rows.rows);
@@ -238,7 +224,7 @@ Result<Emitted> emit_decode(const Kernel& kernel, const Attention& parts, const 
   if (plan.chained) out.early.emplace();
   if (writes.scatter == nullptr) out.few_queries = genome;
   if (plan.splits == 1) return out;
-  out.scratch_bytes = {decode_places(d, plan) * decode_partial_bytes(d), d.units * 4};
+  out.scratch_bytes = {d.units * plan.splits * decode_partial_bytes(d), d.units * 4};
   out.zeroed = {1};
   out.args.push_back({Kind::scratch, 0});
   out.args.push_back({Kind::scratch, 1});

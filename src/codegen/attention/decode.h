@@ -43,7 +43,8 @@ struct WrittenRows {
   std::int64_t rows = 1;
 };
 
-/// The scatter, where there is one. `early`: keys and values are asked for before the launches before have ended.
+/// The scatter, where there is one. `early`: keys and values are asked for before the launches before have ended; that
+/// they are there is the caller's word.
 struct DecodeWrites {
   const Kernel* scatter = nullptr;
   WrittenRows rows;
@@ -54,9 +55,8 @@ struct DecodeWrites {
 struct DecodeTiling {
   int warps = 8;
   int stages = 3;       ///< tiles of 16 keys that a warp has room for
-  int splits = 1;       ///< blocks that share a unit's keys; 0: all blocks share those of all units
+  int splits = 1;       ///< blocks that share a unit's keys
   int blocks = 1;       ///< of a multiprocessor at once
-  int grid = 0;         ///< blocks that share the keys of all units
   bool beside = false;  ///< a block of another launch has room beside one of this
   int written = 0;      ///< keys and values that it writes, of each unit
   bool chained = true;  ///< it may begin before the launch before it has ended
@@ -64,8 +64,7 @@ struct DecodeTiling {
 /// Bytes of a key and its value.
 std::int64_t decode_key_bytes(const Decode& decode);
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);
-/// Sums that blocks leave to each other, and the scratch of each.
-std::int64_t decode_places(const Decode& decode, const DecodeTiling& plan);
+/// Scratch of a block's sums.
 std::int64_t decode_partial_bytes(const Decode& decode);
 
 /// The kernel's text (header-free, for `sm_90a`, one entry `planish_kernel`), and which inputs of `kernel` it takes, in
@@ -78,6 +77,9 @@ struct DecodeText {
 };
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
                         const DecodeTiling& plan, const DecodeWrites& writes);
+/// Inputs that keys and values are, with what says which of them count and where they lie.
+std::vector<int> inputs_of_keys(const Kernel& kernel, const Attention& attention, const Decode& decode);
+
 /// The launch. Arguments name the kernel's inputs and, from kernel.inputs.size() on, the scatter's. Error kinds:
 /// `illegal_genome`, `unsupported`.
 Result<Emitted> emit_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,

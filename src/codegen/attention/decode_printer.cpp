@@ -76,8 +76,8 @@ class DecodePrinter {
     writer_.open("struct P {");
     writer_.line(fmt::format("static constexpr int units = {}, rows = {}, features = {}, columns = {}, keys = {};",
                              d_.units, d_.rows, d_.features, d_.columns, d_.length));
-    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {}, blocks = {};", plan_.warps,
-                             plan_.stages, plan_.splits, plan_.grid));
+    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {};", plan_.warps, plan_.stages,
+                             plan_.splits));
     writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
                              d_.values.stride));
     writer_.line(fmt::format("static constexpr SkinnyCode key_code = {}, value_code = {};", code_of(d_.keys),
@@ -368,16 +368,19 @@ class DecodePrinter {
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       add(fmt::format("{}*", printing::storage_type(kernel_.outputs[o].dtype)), fmt::format("out{}", o), arguments);
     for (const int i : written) add(fmt::format("const {}*", scatter_type(i)), own_name(i), given);
-    const bool shared = plan_.splits != 1;
+    const bool splits = plan_.splits > 1;
     writer_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}{}) {{",
                              plan_.warps * 32, plan_.beside ? 2 : plan_.blocks, parameters,
-                             shared ? ", float* partial, u32* arrived" : ""));
+                             splits ? ", float* partial, u32* arrived" : ""));
     writer_.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     writer_.line(fmt::format("const P::Args args{{{}}};", arguments));
     if (writes) writer_.line(fmt::format("const W::Args writes{{{}}};", given));
-    writer_.line(fmt::format(
-        "decode_attention<P{}>(args, {}, {}, pl_smem);", writes ? fmt::format(", W, {}", writes_.early) : "",
-        writes ? "writes" : "NoneWritten::Args()", shared ? "partial, arrived" : "nullptr, nullptr"));
+    writer_.line(fmt::format("decode_attention<P{}>(args, {}, {}, pl_smem);",
+                             writes          ? fmt::format(", W, {}", writes_.early)
+                             : writes_.early ? ", NoneWritten, true"
+                                             : "",
+                             writes ? "writes" : "NoneWritten::Args()",
+                             splits ? "partial, arrived" : "nullptr, nullptr"));
     writer_.close();
   }
 
@@ -397,6 +400,19 @@ class DecodePrinter {
 DecodeText print_decode(const Kernel& kernel, const Attention& attention, const Decode& decode,
                         const DecodeTiling& plan, const DecodeWrites& writes) {
   return DecodePrinter(kernel, attention, decode, plan, writes).print();
+}
+
+std::vector<int> inputs_of_keys(const Kernel& kernel, const Attention& attention, const Decode& decode) {
+  std::vector<int> roots;
+  for (const LastKey& each : last_keys_of(kernel, attention)) roots.push_back(each.node);
+  for (const KeyRows* rows : {&decode.keys, &decode.values}) {
+    const Node& load = kernel.nodes[static_cast<std::size_t>(rows->load)];
+    roots.insert(roots.end(), load.args.begin(), load.args.end());
+  }
+  std::vector<int> out = PlaceWriter(kernel).inputs(roots);
+  for (const int input : {decode.keys.input, decode.values.input})
+    if (std::ranges::find(out, input) == out.end()) out.push_back(input);
+  return out;
 }
 
 }  // namespace planish::codegen

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "codegen/compose/early_reads.h"
 #include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
 #include "codegen/compose/joint_products.h"
@@ -327,6 +328,7 @@ class Composer {
     if (whole) {
       leave_out_idle_steps(program_);
       join_writes(program_, origins_, device_);
+      read_early(program_, origins_, device_);
       join_products(program_, products_);
       drop_kernels(program_);
     }

@@ -19,16 +19,6 @@ namespace {
 using program::Launch;
 using ArgumentKind = Emitted::Argument::Kind;
 
-/// The buffer that a launch is given for an input, or output, of the kernel that it was emitted from; -1: none.
-int buffer_of(const Launch& launch, const KernelOrigin& origin, ArgumentKind kind, int index) {
-  const auto& args = origin.emitted->args;
-  for (std::size_t i = 0; i < args.size() && i < launch.args.size(); ++i) {
-    const auto* const buffer = std::get_if<program::BufferArg>(&launch.args[i]);
-    if (args[i].kind == kind && args[i].index == index && buffer != nullptr) return buffer->buffer;
-  }
-  return -1;
-}
-
 class WriteJoiner {
  public:
   WriteJoiner(program::Program& program, const std::map<int, KernelOrigin>& origins, const Device& device)

@@ -48,22 +48,6 @@ PL_DEVICE u32 count_in(u32* counter) {
   return before;
 }
 
-/// The same within a block, of a counter in shared memory.
-PL_DEVICE u32 count_in_block(u32 counter) {
-  u32 before;
-  asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(counter) : "memory");
-  return before;
-}
-/// A word of shared memory that shows what was written before it.
-PL_DEVICE u32 shared_acquire(u32 from) {
-  u32 v;
-  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
-  return v;
-}
-PL_DEVICE void shared_release(u32 to, u32 v) {
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
-}
-
 PL_DEVICE uint2 shared_load_8(u32 from) {
   uint2 v;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");

@@ -7,16 +7,12 @@
 //
 // Blocks share the keys of a unit (a setting of the batch, heads of keys among it): each leaves its sums relative to
 // its own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
-// nothing. Either each unit has so many blocks; or the tiles of all units, counted when it is known where keys end, lie
-// in a row that is cut into equal parts, a block each, so that units of different lengths keep all multiprocessors
-// busy to the end (as stream-K shares the steps of a product: Osama et al., 2023). A block then has the end of a unit,
-// whole units and the beginning of another: at most two that are not its own alone.
+// nothing.
 //
 // Policy P (all constexpr, but for what it declares):
 //   int rows, features, columns                     of q; features a multiple of 32, columns of 64
 //   int units, keys                                 keys at most
-//   int warps, stages                               of a block; tiles under way of a warp
-//   int splits, blocks                              that share a unit; or 0, and how many share the tiles of all units
+//   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
 //   long long key_stride, value_stride              elements from one key to the next, multiples of 16 bytes
 //   SkinnyCode key_code, value_code                 how they are stored where they are no numbers of 16 bits
 //   bool bf16                                       else f16: what is multiplied
@@ -48,17 +44,16 @@
 // All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
 
 #include "sm90/decode_sums.cuh"
-#include "sm90/decode_work.cuh"
 
-/// A unit's queries and new keys and values to shared memory, and these to where they are kept, by its first block.
+/// Queries and new keys and values to shared memory, and these to where they are kept.
 template <class P, class W>
 PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Args& writes,
-                              const DecodeWork<P, W>& work, int unit) {
+                              const DecodeShare<P, W>& share) {
   using L = DecodeLayout<P, W>;
   constexpr int elements = P::computed ? P::rows * P::features : 0, line = P::features + P::columns;
   constexpr int key_elements = W::rows * P::features, value_elements = W::rows * P::columns;
-  u16* const fresh = (u16*)(work.shared + L::written_at);
-  int* const places = (int*)(work.shared + L::written_at + W::rows * L::written_pitch);
+  u16* const fresh = (u16*)(share.shared + L::query_bytes);
+  int* const places = (int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
   // All loads, without a branch between them, then all stores: what they are made of is waited for once. Threads that
   // have nothing to make make the last again.
   constexpr auto turns = [](int count) { return count == 0 ? 1 : (count + L::threads - 1) / L::threads; };
@@ -66,30 +61,30 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
   int own_place = -1;
   if constexpr (W::rows > 0) {
     const int row = min((int)threadIdx.x / 2, W::rows - 1);
-    const long long of_key = W::key_place(writes, unit, row), of_value = W::value_place(writes, unit, row);
+    const long long of_key = W::key_place(writes, share.unit, row), of_value = W::value_place(writes, share.unit, row);
     const long long place = threadIdx.x % 2 == 0 ? of_key : of_value;
     if (place >= 0 && place < P::keys) own_place = (int)place;
 #pragma unroll
     for (int i = 0; i < turns(key_elements); ++i) {
       const int e = min(i * L::threads + (int)threadIdx.x, key_elements - 1);
-      keys[i] = W::key(writes, unit, e / P::features, e % P::features);
+      keys[i] = W::key(writes, share.unit, e / P::features, e % P::features);
     }
 #pragma unroll
     for (int i = 0; i < turns(value_elements); ++i) {
       const int e = min(i * L::threads + (int)threadIdx.x, value_elements - 1);
-      values[i] = W::value(writes, unit, e / P::columns, e % P::columns);
+      values[i] = W::value(writes, share.unit, e / P::columns, e % P::columns);
     }
   }
   if constexpr (P::computed) {
 #pragma unroll
     for (int i = 0; i < turns(elements); ++i) {
       const int e = min(i * L::threads + (int)threadIdx.x, elements - 1);
-      queries[i] = P::element(args, unit, e / P::features, e % P::features);
+      queries[i] = P::element(args, share.unit, e / P::features, e % P::features);
     }
 #pragma unroll
     for (int i = 0; i < turns(elements); ++i) {
       const int e = i * L::threads + threadIdx.x;
-      if (e < elements) ((u16*)work.shared)[e] = queries[i];
+      if (e < elements) ((u16*)share.shared)[e] = queries[i];
     }
   }
   if constexpr (W::rows > 0) {
@@ -108,8 +103,9 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
   if constexpr (P::computed || W::rows > 0) decode_barrier<P>();
   if constexpr (W::rows > 0) {
     constexpr int pieces = line / 8;
-    if (work.split_of(unit) != 0) return;
-    const char *const of_keys = DecodeKeys<P>::begin(args, unit), *const of_values = DecodeValues<P>::begin(args, unit);
+    if (share.split != 0) return;
+    const char *const of_keys = DecodeKeys<P>::begin(args, share.unit), *const of_values =
+                                                                            DecodeValues<P>::begin(args, share.unit);
     for (int row = 0; row < W::rows; ++row) {
       for (int i = threadIdx.x; i < pieces; i += L::threads) {
         const bool key = i < P::features / 8;
@@ -117,7 +113,7 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
         const int at = key ? i : i - P::features / 8;
         char* const to =
             (char*)(key ? of_keys : of_values) + place * (key ? P::key_stride * 2 : P::value_stride * 2) + at * 16;
-        if (place >= 0) *(uint4*)to = shared_load_16(work.memory + L::written_at + row * L::written_pitch + i * 16);
+        if (place >= 0) *(uint4*)to = shared_load_16(share.memory + L::query_bytes + row * L::written_pitch + i * 16);
       }
     }
   }
@@ -125,17 +121,17 @@ PL_DEVICE void decode_compute(const typename P::Args& args, const typename W::Ar
 
 /// In a tile of keys from `first` on, what this launch writes takes the place of what was there before.
 template <class P, class W>
-PL_DEVICE void decode_renew(const DecodeWork<P, W>& work, u32 at, int first, int end) {
+PL_DEVICE void decode_renew(const DecodeShare<P, W>& share, u32 at, int first) {
   using L = DecodeLayout<P, W>;
-  const u32 fresh = work.memory + L::written_at;
-  const int* const places = (const int*)(work.shared + L::written_at + W::rows * L::written_pitch);
+  const u32 fresh = share.memory + L::query_bytes;
+  const int* const places = (const int*)(share.shared + L::query_bytes + W::rows * L::written_pitch);
   const int lane = threadIdx.x % 32;
   for (int row = 0; row < W::rows; ++row) {
     constexpr int pieces = (P::features + P::columns) / 8;
     for (int i = lane; i < pieces; i += 32) {
       const bool key = i < P::features / 8;
       const int place = places[2 * row + (key ? 0 : 1)], in = place - first;
-      if (in < 0 || in >= L::tile || place >= end) continue;
+      if (in < 0 || in >= L::tile || place >= share.end) continue;
       const u32 to = key ? at + in * L::key_pitch + i * 16
                          : at + L::tile * L::key_pitch + in * L::value_pitch + (i - P::features / 8) * 16;
       shared_store_16(to, shared_load_16(fresh + row * L::written_pitch + i * 16));
@@ -146,102 +142,86 @@ PL_DEVICE void decode_renew(const DecodeWork<P, W>& work, u32 at, int first, int
 
 /// Behind the wait, and with the first tiles asked for.
 template <class P, class W>
-PL_DEVICE void decode_units(const typename P::Args& args, const typename W::Args& writes, const DecodeWork<P, W>& work,
-                            DecodeFeed<P, W>& feed, float* partial, u32* arrived) {
+PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args& writes, const DecodeShare<P, W>& share,
+                           DecodeFeed<P, W>& feed, float* partial, u32* arrived) {
   using L = DecodeLayout<P, W>;
   using S = DecodeWarp<P>;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, unit = share.unit;
   typename P::Found found[S::halves][4];
   typename P::Given given[S::halves][4];
-  // Of a tile, or of the block's last, without a branch: what a score needs is looked up two turns ahead, and read one.
-  const auto each = [&](int from, int tile, const auto& read) {
-    const int at = max(min(tile, work.last - 1), 0), unit = work.unit_at(at, from);
-    const int first = (at - work.begin_of(unit)) * L::tile;
+  // Of a tile, or of keys that there are, without a branch: what a score needs is looked up two turns ahead, and read
+  // one.
+  const auto each = [&](int tile, const auto& read) {
 #pragma unroll
     for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) read(h, i, unit, S::row(h, i, t), min(first + S::key(i, g), P::keys - 1));
+      for (int i = 0; i < 4; ++i) read(h, i, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
     }
   };
-  const auto find = [&](int h, int i, int unit, int row, int key) { found[h][i] = P::found(args, unit, row, key); };
-  const auto read = [&](int h, int i, int unit, int row, int key) {
-    given[h][i] = P::given(found[h][i], args, unit, row, key);
-  };
-  int tile = work.first + warp, stage = 0;
-  each(work.unit, tile, find);
-  each(work.unit, tile, read);
-  each(work.unit, tile + P::warps, find);
-  u32 turn = 0;
-  for (int unit = work.unit;; ++unit, ++turn) {
-    const int begin = work.begin_of(unit), end = work.keys_of(unit), stop = work.stop_of(unit);
-    if constexpr (L::streams && (P::computed || W::rows > 0)) {
-      if (turn > 0) decode_barrier<P>();
-    }
-    decode_compute<P, W>(args, writes, work, unit);
-    S mine;
-    mine.begin(args, unit, work.memory, g, t);
+  const auto find = [&](int h, int i, int row, int key) { found[h][i] = P::found(args, unit, row, key); };
+  const auto read = [&](int h, int i, int row, int key) { given[h][i] = P::given(found[h][i], args, unit, row, key); };
+  each(share.first + warp, find);
+  each(share.first + warp, read);
+  each(share.first + warp + P::warps, find);
+  decode_compute<P, W>(args, writes, share);
+  S mine;
+  mine.begin(args, unit, share.memory, g, t);
+  int stage = 0;
 #pragma unroll 1
-    for (; tile < stop; tile += P::warps) {
-      feed.look(args, work);
-      cp_async_wait<P::stages - 1>();
-      __syncwarp();  // all lanes' pieces are there
-      const u32 at = feed.ring + stage * L::stage_bytes;
-      const int first = (tile - begin) * L::tile;
-      if constexpr (W::rows > 0) decode_renew<P, W>(work, at, first, end);
-      typename P::Given now[S::halves][4];
+  for (int tile = share.first + warp; tile < share.last; tile += P::warps) {
+    feed.look(args, share);
+    cp_async_wait<P::stages - 1>();
+    __syncwarp();  // all lanes' pieces are there
+    const u32 at = feed.ring + stage * L::stage_bytes;
+    if constexpr (W::rows > 0) decode_renew<P, W>(share, at, tile * L::tile);
+    typename P::Given now[S::halves][4];
 #pragma unroll
-      for (int h = 0; h < S::halves; ++h) {
+    for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
-      }
-      each(unit, tile + P::warps, read);
-      each(unit, tile + 2 * P::warps, find);
-      mine.take(at, now, args, unit, g, t, first, end);
-      __syncwarp();  // all lanes have read it
-      feed.refill(work, stage);
-      stage = stage == P::stages - 1 ? 0 : stage + 1;
+      for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
     }
-    if constexpr (L::streams) {
-      decode_sum_alone<P, W>(args, work, unit, turn, mine, partial, arrived);
-      if (stop >= work.last) return;
-    } else {
-      decode_barrier<P>();
-      mine.leave((float*)(work.shared + L::left_at) + warp * L::left, g, t);
-      decode_barrier<P>();
-      return decode_sum<P, W, DecodeAll<P>>(args, work, unit, partial, arrived);
-    }
+    each(tile + P::warps, read);
+    each(tile + 2 * P::warps, find);
+    mine.take(at, now, args, unit, g, t, tile * L::tile, share.end);
+    __syncwarp();  // all lanes have read it
+    feed.refill(share, stage);
+    stage = stage == P::stages - 1 ? 0 : stage + 1;
   }
+  // The warps' sums are put together in shared memory, those of the blocks in global memory.
+  decode_barrier<P>();
+  mine.leave((float*)share.shared + warp * L::left, g, t);
+  decode_barrier<P>();
+  decode_sum<P, W>(args, share, partial, arrived);
 }
 
-/// There may be more blocks than share the units: they do nothing. `early`: where keys end is known before the wait.
+/// There may be more blocks than share the units: they do nothing. `early`: keys and values, and what says which count
+/// and where they lie, are there before the launches that this one waits for have ended.
 template <class P, class W = NoneWritten, bool early = false>
 PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::Args& writes, float* partial,
                                 u32* arrived, unsigned char* shared) {
-  using L = DecodeLayout<P, W>;
-  if (!L::streams && blockIdx.x / L::sharing >= P::units) {
+  if (blockIdx.x / P::splits >= P::units) {
     if constexpr (P::chained) {
       dependency_launch();
       dependency_wait();
     }
     return;
   }
-  DecodeWork<P, W> work(shared);
-  DecodeFeed<P, W> feed(work);
+  DecodeShare<P, W> share(shared, blockIdx.x);
+  DecodeFeed<P, W> feed(share);
   if constexpr (early) {
-    work.cut(args);
-    feed.begin(args, work);
-  } else if constexpr (P::chained && P::ahead > 0 && !L::streams) {
-    decode_touch<P, DecodeKeys<P>>(DecodeKeys<P>::begin(args, work.unit), blockIdx.x % L::sharing);
-    decode_touch<P, DecodeValues<P>>(DecodeValues<P>::begin(args, work.unit), blockIdx.x % L::sharing);
+    share.cut(args);
+    feed.begin(args, share);
+  } else if constexpr (P::chained && P::ahead > 0) {
+    decode_touch<P, DecodeKeys<P>>(DecodeKeys<P>::begin(args, share.unit), share.split);
+    decode_touch<P, DecodeValues<P>>(DecodeValues<P>::begin(args, share.unit), share.split);
   }
   if constexpr (P::chained) {
     dependency_launch();
     dependency_wait();
   }
   if constexpr (!early) {
-    work.cut(args);
-    feed.begin(args, work);
+    share.cut(args);
+    feed.begin(args, share);
   }
-  if (L::streams && work.first >= work.last) return;
-  decode_units<P, W>(args, writes, work, feed, partial, arrived);
+  decode_unit<P, W>(args, writes, share, feed, partial, arrived);
 }

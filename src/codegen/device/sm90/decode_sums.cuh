@@ -2,20 +2,7 @@
 // Attention of a few queries: the sums of warps are put together in shared memory, those of blocks in global memory.
 // The policy is that of sm90/decode_attention.cuh.
 
-#include "sm90/decode_work.cuh"
-
-/// Who puts sums together: all warps of the block, or one.
-template <class P>
-struct DecodeAll {
-  static constexpr int threads = P::warps * 32;
-  static PL_DEVICE int index() { return threadIdx.x; }
-  static PL_DEVICE void meet() { decode_barrier<P>(); }
-};
-struct DecodeOne {
-  static constexpr int threads = 32;
-  static PL_DEVICE int index() { return threadIdx.x % 32; }
-  static PL_DEVICE void meet() { __syncwarp(); }
-};
+#include "sm90/decode_share.cuh"
 
 /// A row's column: sums relative to `top` and their total become the result.
 template <class P>
@@ -27,11 +14,11 @@ PL_DEVICE void decode_store(const typename P::Args& args, int unit, int row, int
 }
 
 /// What the warps left, to the result, or to `own` where other blocks share the unit: DecodeLayout::sums floats.
-template <class P, class W, class Who>
-PL_DEVICE void decode_sum_warps(const typename P::Args& args, int unit, const float* left, bool shared, float* own) {
+template <class P, class W>
+PL_DEVICE void decode_sum_warps(const typename P::Args& args, int unit, const float* left, float* own) {
   using L = DecodeLayout<P, W>;
   constexpr int tops = P::rows * P::columns, totals = tops + P::rows;
-  for (int e = Who::index(); e < tops / 2; e += Who::threads) {
+  for (int e = threadIdx.x; e < tops / 2; e += L::threads) {
     const int row = 2 * e / P::columns, column = 2 * e % P::columns;
     float top = no_score(), total = 0.0f;
     float2 sum = make_float2(0.0f, 0.0f);
@@ -44,7 +31,7 @@ PL_DEVICE void decode_sum_warps(const typename P::Args& args, int unit, const fl
       total = fmaf(left[w * L::left + L::left_totals + row], share, total);
       sum.x = fmaf(one.x, share, sum.x), sum.y = fmaf(one.y, share, sum.y);
     }
-    if (!shared) {
+    if constexpr (P::splits == 1) {
       decode_store<P>(args, unit, row, column, top, total, sum.x);
       decode_store<P>(args, unit, row, column + 1, top, total, sum.y);
     } else {
@@ -54,26 +41,26 @@ PL_DEVICE void decode_sum_warps(const typename P::Args& args, int unit, const fl
   }
 }
 
-/// Sums of `count` blocks to the result, in their order, whoever is last. `all`: of which each block's lie at
-/// at(block) times DecodeLayout::sums. `shares`: DecodeLayout::shares floats of shared memory.
-template <class P, class W, class Who, class At>
-PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const float* all, int count, const At& at,
-                                 float* shares) {
+/// Sums of all blocks that share a unit to the result, in their order, whoever is last. `shares`: DecodeLayout::shares
+/// floats of shared memory.
+template <class P, class W>
+PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const float* all, float* shares) {
   using L = DecodeLayout<P, W>;
+  constexpr int count = P::splits;
   constexpr int tops = P::rows * P::columns, totals = tops + P::rows, pairs = P::rows * P::columns / 2;
-  constexpr int items = (pairs + Who::threads - 1) / Who::threads;
-  const int warp = Who::index() / 32, lane = Who::index() % 32;
-  const auto of = [&](int s) { return all + at(s) * L::sums; };
+  constexpr int items = (pairs + L::threads - 1) / L::threads;
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  const auto of = [&](int s) { return all + s * L::sums; };
   const auto pair = [&](int s, int i) {
-    return __ldcg((const float2*)(of(s) + 2 * min(i * Who::threads + Who::index(), pairs - 1)));
+    return __ldcg((const float2*)(of(s) + 2 * min(i * L::threads + (int)threadIdx.x, pairs - 1)));
   };
   // The first sums are on their way while the shares are computed, where they are few.
-  constexpr int held = items > 1 ? 0 : L::streams ? 2 : L::sharing <= 16 ? L::sharing : 0;
+  constexpr int held = items > 1 ? 0 : count <= 16 ? count : 0;
   float2 first_sums[held > 0 ? held : 1];
 #pragma unroll
   for (int s = 0; s < held; ++s) first_sums[s] = pair(s, 0);
   // Of each row: what each block's sums are worth, then the total.
-  for (int row = warp; row < P::rows; row += Who::threads / 32) {
+  for (int row = warp; row < P::rows; row += L::threads / 32) {
     const auto top_of = [&](int s) { return __ldcg(of(s) + tops + row); };
     const float own_top = lane < count ? top_of(lane) : no_score();
     const float own_total = lane < count ? __ldcg(of(lane) + totals + row) : 0.0f;
@@ -83,22 +70,22 @@ PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const f
     for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, apart));
     for (int s = lane; s < count; s += 32) {
       const float share = decode_share(s < 32 ? own_top : top_of(s), top);
-      shares[row * L::sharing + s] = share;
+      shares[row * count + s] = share;
       total = fmaf(s < 32 ? own_total : __ldcg(of(s) + totals + row), share, total);
     }
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
     constexpr float log2e = 1.44269504088896340736f;
     const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
-    if (lane == 0) shares[P::rows * L::sharing + row] = scale / P::divisor(args, unit, row, maximum, total * scale);
+    if (lane == 0) shares[P::rows * count + row] = scale / P::divisor(args, unit, row, maximum, total * scale);
   }
-  Who::meet();
+  decode_barrier<P>();
   float2 sums[items];
 #pragma unroll
   for (int i = 0; i < items; ++i) sums[i] = make_float2(0.0f, 0.0f);
-  const auto row_of = [&](int i) { return 2 * min(i * Who::threads + Who::index(), pairs - 1) / P::columns; };
+  const auto row_of = [&](int i) { return 2 * min(i * L::threads + (int)threadIdx.x, pairs - 1) / P::columns; };
   const auto add = [&](int s, int i, const float2& one) {
-    const float share = shares[row_of(i) * L::sharing + s];
+    const float share = shares[row_of(i) * count + s];
     sums[i].x = fmaf(one.x, share, sums[i].x), sums[i].y = fmaf(one.y, share, sums[i].y);
   };
 #pragma unroll
@@ -110,55 +97,29 @@ PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const f
   }
 #pragma unroll
   for (int i = 0; i < items; ++i) {
-    const int e = i * Who::threads + Who::index(), row = row_of(i), column = 2 * e % P::columns;
+    const int e = i * L::threads + (int)threadIdx.x, row = row_of(i), column = 2 * e % P::columns;
     if (e >= pairs) continue;
-    const float factor = shares[P::rows * L::sharing + row];
+    const float factor = shares[P::rows * count + row];
     P::store(args, unit, row, column, sums[i].x * factor);
     P::store(args, unit, row, column + 1, sums[i].y * factor);
   }
 }
 
-/// What this block's warps left of a unit, to the result or to other blocks' sums; the last of those that share the
-/// unit puts them all together. `partial`: DecodeLayout::sums floats for each place. `arrived`: a zero for each unit.
-template <class P, class W, class Who>
-PL_DEVICE void decode_sum(const typename P::Args& args, const DecodeWork<P, W>& work, int unit, float* partial,
-                          u32* arrived) {
+/// What this block's warps left, to the result or to other blocks' sums; the last of those that share the unit puts
+/// them all together. `partial`: DecodeLayout::sums floats for each block. `arrived`: a zero for each unit.
+template <class P, class W>
+PL_DEVICE void decode_sum(const typename P::Args& args, const DecodeShare<P, W>& share, float* partial, u32* arrived) {
   using L = DecodeLayout<P, W>;
-  float* const left = (float*)(work.shared + L::left_at);
-  const int count = work.sharing(unit);
-  if constexpr (L::sharing == 1) {
-    decode_sum_warps<P, W, Who>(args, unit, left, false, nullptr);
-  } else {
-    const auto at = [&](int split) { return (long long)work.place(unit, split); };
-    decode_sum_warps<P, W, Who>(args, unit, left, count > 1, partial + at(work.split_of(unit)) * L::sums);
-    if (count == 1) return;
-    Who::meet();
+  float* const left = (float*)share.shared;
+  float* const all = partial + (long long)share.unit * P::splits * L::sums;
+  decode_sum_warps<P, W>(args, share.unit, left, all + share.split * L::sums);
+  if constexpr (P::splits > 1) {
+    decode_barrier<P>();
     u32* const order = (u32*)(left + L::shares);
-    if (Who::index() == 0) *order = count_in(arrived + unit);
-    Who::meet();
-    if (*order != count - 1) return;
-    if (Who::index() == 0) arrived[unit] = 0;  // for whoever launches it again
-    decode_sum_blocks<P, W, Who>(args, unit, partial, count, at, left);
+    if (threadIdx.x == 0) *order = count_in(arrived + share.unit);
+    decode_barrier<P>();
+    if (*order != P::splits - 1) return;
+    if (threadIdx.x == 0) arrived[share.unit] = 0;  // for whoever launches it again
+    decode_sum_blocks<P, W>(args, share.unit, all, left);
   }
-}
-
-/// A warp's own, of the block's unit number `turn`. It waits for no other warp, but for whoever still adds up the unit
-/// before: the warp that comes last takes up all sums.
-template <class P, class W, class S>
-PL_DEVICE void decode_sum_alone(const typename P::Args& args, const DecodeWork<P, W>& work, int unit, u32 turn, S& mine,
-                                float* partial, u32* arrived) {
-  using L = DecodeLayout<P, W>;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  while (shared_acquire(work.taken()) != turn) {
-  }
-  mine.leave((float*)(work.shared + L::left_at) + warp * L::left, lane / 4, lane % 4);
-  __syncwarp();
-  u32 before = 0;
-  if (lane == 0) before = count_in_block(work.come());
-  before = __shfl_sync(0xffffffffu, before, 0);
-  if (before != P::warps * (turn + 1) - 1) return;
-  __syncwarp();
-  decode_sum<P, W, DecodeOne>(args, work, unit, partial, arrived);
-  __syncwarp();
-  if (lane == 0) shared_release(work.taken(), turn + 1);
 }

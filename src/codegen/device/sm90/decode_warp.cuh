@@ -30,20 +30,10 @@ struct DecodeLayout {
   static constexpr int left_tops = P::rows * left_row, left_totals = left_tops + P::rows;
   static constexpr int left = left_tops + (2 * P::rows + 3) / 4 * 4;
   static PL_DEVICE int left_place(int row, int column) { return row * left_row + column + column / 32 * 4; }
-  static constexpr bool streams = P::splits == 0;
-  static constexpr int most_tiles = P::keys > tile ? (P::keys + tile - 1) / tile : 1;
-  /// Blocks that share a unit, at most.
-  static constexpr int sharing = !streams ? P::splits : P::blocks < most_tiles ? P::blocks : most_tiles;
-  static constexpr int shares = P::rows * (sharing + 1);  ///< floats of whoever puts the blocks' sums together
-  static constexpr int words = shares + 1;                ///< and how many blocks have come
-  static constexpr int left_bytes = (P::warps * left > words ? P::warps * left + 3 : words + 3) / 4 * 16;
-  /// In shared memory: queries, what is written, where units begin and end with two counts, sums, rings. Sums take the
-  /// place of all others, where nothing follows them.
-  static constexpr int written_at = query_bytes, list_at = written_at + written_bytes;
-  static constexpr int list_bytes = streams ? (2 * P::units + 3 + 3) / 4 * 16 : 0;
-  static constexpr int left_at = streams ? list_at + list_bytes : 0;
-  static constexpr int ring_at = streams ? left_at + left_bytes : list_at;
-  static constexpr int fill_bytes = ring_at + P::warps * ring_bytes;
+  static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
+  static constexpr int words = shares + 1;                  ///< and how many blocks have come
+  static constexpr int left_bytes = P::warps * left > words ? P::warps* left * 4 : words * 4;
+  static constexpr int fill_bytes = query_bytes + written_bytes + P::warps * ring_bytes;
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
 
