@@ -74,7 +74,7 @@ class Variant:
 POLICY = """
 struct P {
   static constexpr int units = %(units)d, rows = %(group)d, features = %(head)d, columns = %(head)d, keys = %(keys)d, ahead = 256;
-  static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d;
+  static constexpr int warps = %(warps)d, stages = %(stages)d, splits = %(splits)d, tile = 16;
   static constexpr long long key_stride = %(key_stride)d, value_stride = %(key_stride)d;
   static constexpr SkinnyCode key_code = code_none, value_code = code_none;
   static constexpr int key_together = 0, value_together = 0;
@@ -131,7 +131,7 @@ def shared_bytes(shape: Shape, variant: Variant) -> int:
 def variants(shape: Shape) -> list[Variant]:
     found = []
     units, most = shape.batch * shape.kv_heads, max(1, -(-shape.keys // 32))
-    for warps, stages, blocks in ((8, 2, 1), (8, 3, 1), (4, 3, 2), (4, 4, 1), (4, 2, 3), (2, 3, 4), (16, 2, 1), (10, 2, 1)):
+    for warps, stages, blocks in ((8, 2, 1), (8, 3, 1), (8, 1, 2), (4, 1, 4), (4, 2, 3), (4, 3, 2), (16, 1, 1)):
         full = MULTIPROCESSORS * blocks
         for splits in sorted({min(max(1, s), most) for s in (full // units, 2 * full // units, -(-full // units))}):
             variant = Variant(warps, stages, blocks, splits)

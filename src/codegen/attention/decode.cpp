@@ -15,7 +15,6 @@
 namespace planish::codegen {
 namespace {
 
-constexpr std::int64_t keys_of_tile = 16;
 std::unexpected<Error> no_decode(const char* why) {
   return fail("unsupported", why);
 }
@@ -52,7 +51,7 @@ std::string illegal_plan(const Decode& d, const DecodeTiling& plan, const Device
   // Sums and queries of a thread, and what goes on beside them.
   const std::int64_t thread = (d.rows > 8 ? 2 : 1) * (d.columns / 4 + d.features / 8) + 72;
   if (thread * plan.warps * 32 * plan.blocks > registers) return "the blocks' registers do not fit";
-  if (plan.splits > 1 && plan.splits * keys_of_tile > d.length) return "more blocks than tiles of keys";
+  if (plan.splits > 1 && plan.splits * decode_tile(d) > d.length) return "more blocks than tiles of keys";
   return {};
 }
 
@@ -112,7 +111,7 @@ class DecodeSchedule : public Schedule {
   /// Such that blocks fill the device once or twice, and powers of two between.
   std::vector<std::int64_t> splits() const {
     std::vector<std::int64_t> out{1};
-    const std::int64_t most = std::max<std::int64_t>(decode_.length / keys_of_tile, 1);
+    const std::int64_t most = std::max<std::int64_t>(decode_.length / decode_tile(decode_), 1);
     for (const std::int64_t blocks : {1, 2, 3, 4, 6}) out.push_back(blocks * device_.sms / decode_.units);
     for (std::int64_t s = 2; s <= 64; s *= 2) out.push_back(s);
     std::erase_if(out, [&](std::int64_t s) { return s < 1 || s > std::min<std::int64_t>(most, 256); });
@@ -126,16 +125,18 @@ class DecodeSchedule : public Schedule {
   double microseconds(const DecodeTiling& plan) const {
     const double resident = static_cast<double>(device_.sms) * plan.blocks;
     const auto blocks = static_cast<double>(decode_.units * plan.splits);
-    const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / keys_of_tile) / plan.splits);
+    const auto tile = static_cast<double>(decode_tile(decode_));
+    const double tiles = std::ceil(std::ceil(static_cast<double>(decode_.length) / tile) / plan.splits);
     const double rounds = std::ceil(tiles / plan.warps);  // of a warp; what is not asked for at once is waited for
     if (decode_.ragged) return ragged_microseconds(rounds, blocks / resident);
     const double waves = std::ceil(blocks / resident);
-    const double turns = rounds * plan.warps * keys_of_tile;
+    const double turns = rounds * plan.warps * tile;
     const double bytes = turns * static_cast<double>(decode_key_bytes(decode_));
     // A multiprocessor's share, of all that run beside it.
     const double busy = std::min(blocks, resident) / resident;
     const double rate = device_.bandwidth_gbs * 1e3 / resident / std::max(busy, 0.75);
-    const double late = std::max(0.0, rounds - plan.stages) > 0 && plan.stages == 1 ? 1.5 : 1;
+    const bool alone = plan.stages == 1 && rounds > 1 && plan.warps * plan.blocks < 16;
+    const double late = alone ? 1.5 : 1;  // a warp that waits for its only tile, and no other warp beside it
     const double flight = late * (plan.warps * plan.blocks * std::min<double>(plan.stages, rounds) >= 8 ? 1 : 1.3);
     const double joins = plan.splits == 1 ? 0 : 2 + 0.03 * plan.splits;
     return waves * (3 + 0.4 * std::min(rounds, 4.0) + bytes / rate * flight) + joins + 0.1 * plan.blocks;
@@ -143,7 +144,8 @@ class DecodeSchedule : public Schedule {
   /// Units have an eighth of the keys to all of them, evenly: blocks end at different times, and others begin.
   /// `rounds`: of a block of all keys. `waves`: blocks, of those that run at once.
   double ragged_microseconds(double rounds, double waves) const {
-    constexpr double mean = 9.0 / 16, round = 1.05, begin = 5, block = 1.3;
+    constexpr double mean = 9.0 / 16, begin = 5, block = 2.5;
+    const double round = decode_tile(decode_) == 32 ? 1.6 : 1.05;
     const double longest = begin + round * rounds;
     const double bytes = static_cast<double>(decode_.units * decode_.length * decode_key_bytes(decode_)) * mean;
     return std::max(longest, begin + bytes / (device_.bandwidth_gbs * 1e3) + block * waves) + 0.3 * longest;
@@ -181,6 +183,10 @@ Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   return d;
 }
 
+std::int64_t decode_tile(const Decode& d) {
+  return d.keys.element_bytes() == 1 && d.values.element_bytes() == 1 && d.rows <= 8 ? 32 : 16;
+}
+
 std::int64_t decode_key_bytes(const Decode& d) {
   return d.features * d.keys.element_bytes() + d.columns * d.values.element_bytes();
 }
@@ -188,7 +194,7 @@ std::int64_t decode_key_bytes(const Decode& d) {
 std::int64_t decode_shared_bytes(const Decode& d, const DecodeTiling& plan) {
   // As DecodeKeys and DecodeValues have it.
   const std::int64_t wide = d.keys.element_bytes() == 2 ? 64 : d.features % 64 == 0 ? 32 : 0;
-  const std::int64_t ring = plan.warps * plan.stages * keys_of_tile * (decode_key_bytes(d) + wide + 16);
+  const std::int64_t ring = plan.warps * plan.stages * decode_tile(d) * (decode_key_bytes(d) + wide + 16);
   const std::int64_t queries = d.computed ? d.rows * d.features * 2 : 0;
   const std::int64_t written = plan.written * (d.features + d.columns) * 2 + (plan.written + 1) / 2 * 16;
   // A warp's sums as DecodeLayout lays them out.

@@ -54,13 +54,15 @@ struct DecodeWrites {
 /// How it is cut.
 struct DecodeTiling {
   int warps = 8;
-  int stages = 3;       ///< tiles of 16 keys that a warp has room for
+  int stages = 3;       ///< tiles that a warp has room for
   int splits = 1;       ///< blocks that share a unit's keys
   int blocks = 1;       ///< of a multiprocessor at once
   bool beside = false;  ///< a block of another launch has room beside one of this
   int written = 0;      ///< keys and values that it writes, of each unit
   bool chained = true;  ///< it may begin before the launch before it has ended
 };
+/// Keys that a warp takes at a time: bytes of codes have twice the work, and wait half as often.
+std::int64_t decode_tile(const Decode& decode);
 /// Bytes of a key and its value.
 std::int64_t decode_key_bytes(const Decode& decode);
 std::int64_t decode_shared_bytes(const Decode& decode, const DecodeTiling& plan);

@@ -76,8 +76,8 @@ class DecodePrinter {
     writer_.open("struct P {");
     writer_.line(fmt::format("static constexpr int units = {}, rows = {}, features = {}, columns = {}, keys = {};",
                              d_.units, d_.rows, d_.features, d_.columns, d_.length));
-    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {};", plan_.warps, plan_.stages,
-                             plan_.splits));
+    writer_.line(fmt::format("static constexpr int warps = {}, stages = {}, splits = {}, tile = {};", plan_.warps,
+                             plan_.stages, plan_.splits, decode_tile(d_)));
     writer_.line(fmt::format("static constexpr long long key_stride = {}, value_stride = {};", d_.keys.stride,
                              d_.values.stride));
     writer_.line(fmt::format("static constexpr SkinnyCode key_code = {}, value_code = {};", code_of(d_.keys),

@@ -5,8 +5,8 @@
 // Attention of a few queries over many keys: softmax(score(q · kᵀ)) · v for 1 to 16 rows of q, which all see the same
 // keys (the query heads of a group, and queries beside each other). The bytes of keys and values are all that costs:
 // each is read once, in place, into a ring that a warp fills for itself, so that no warp waits for another while keys
-// pass. A warp takes 16 keys at a time. Tensor cores multiply whatever the rows are: q is the operand with 16 rows, and
-// the order of features within 32, and of columns, is what 16 neighbouring bytes make it.
+// pass. A warp takes a tile of 16 or 32 keys at a time. Tensor cores multiply whatever the rows are: q is the operand
+// with 16 rows, and the order of features within 32, and of columns, is what 16 neighbouring bytes make it.
 //
 // Blocks share the keys of a unit (a setting of the batch, heads of keys among it): each leaves its sums relative to
 // its own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
@@ -16,6 +16,7 @@
 //   int rows, features, columns                     of q; features a multiple of 32, columns of 64
 //   int units, keys                                 keys at most
 //   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
+//   int tile                                        keys of a tile: 16 or 32
 //   long long key_stride, value_stride              elements from one key to the next, multiples of 16 bytes
 //   SkinnyCode key_code, value_code                 how they are stored where they are no numbers of 16 bits
 //   bool bf16                                       else f16: what is multiplied
@@ -30,7 +31,8 @@
 //                                                   where a look-up says that a key's begins; null: nowhere, it is NaN
 //   uint4 query(args, unit, row, feature)           8 features from one on, where they are not computed
 //   u16 element(args, unit, row, feature)           one, where they are
-//   struct Given, given(args, unit, row, key)       what a score needs beside the product, read ahead
+//   struct Found, found(args, unit, row, key)       what is looked up for what a score needs beside the product,
+//   struct Given, given(found, args, unit, row, key)    which is this
 //   float score(product, given, args, unit, row, key)
 //   bool weighs                                     values are times a number that moves with the key,
 //   float weight(given, args, unit, key)            which is this
@@ -44,6 +46,18 @@
 //   long long key_place(args, unit, row), value_place(…)     the key that it is; what is no key is dropped
 //   u16 key(args, unit, row, feature), value(args, unit, row, column)
 // All others lie there since before the launches that this one waits for, so that they are asked for before the wait.
+
+// Attention of a few queries: the sums of warps are put together in shared memory, those of blocks in global memory.
+// The policy is that of sm90/decode_attention.cuh.
+
+// Attention of a few queries: which tiles a block has, and how a warp asks for its own. The policy is that of
+// sm90/decode_attention.cuh.
+
+// Attention of a few queries: what a block has in shared memory, and what a warp does with a tile of keys.
+// The policy is that of sm90/decode_attention.cuh.
+
+// Keys and values of attention of a few queries: how they lie in memory and in a tile, where a look-up says that they
+// lie, and the copies that bring them. The policy is that of sm90/decode_attention.cuh.
 
 // Weights stored in 8 or 4 bits, as pairs of 16-bit numbers: eight at a time, in the order in which they are cheapest
 // to take apart. Every code is exact in bf16 and in f16.
@@ -62,15 +76,19 @@
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
 // ---- src/codegen/device/sm90/codes.cuh ----
+// ---- src/codegen/device/sm90/decode_rows.cuh ----
 // Softmaxes of scores that come tile by tile.
 
 // ---- src/codegen/device/softmax.cuh ----
+// ---- src/codegen/device/sm90/decode_warp.cuh ----
+// ---- src/codegen/device/sm90/decode_share.cuh ----
+// ---- src/codegen/device/sm90/decode_sums.cuh ----
 // ---- src/codegen/device/sm90/decode_attention.cuh ----
 // ---- policy ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return load_visible(p); }
 struct P {
   static constexpr int units = 2, rows = 4, features = 128, columns = 128, keys = 2048;
-  static constexpr int warps = 4, stages = 2, splits = 32;
+  static constexpr int warps = 4, stages = 2, splits = 32, tile = 16;
   static constexpr long long key_stride = 128, value_stride = 128;
   static constexpr SkinnyCode key_code = code_none, value_code = code_none;
   static constexpr int key_together = 0, value_together = 0;
@@ -103,9 +121,17 @@ struct P {
     const int d4 = (unsigned)(feature);
     return load_visible_16(in0 + (512 * d0 + 128 * d1 + d4));
   }
+  struct Found {
+  };
+  static PL_DEVICE Found found(const Args& args, int unit, int row, int key) {
+    const int d0 = (unsigned)(unit);
+    const int d1 = (unsigned)(row);
+    const int d3 = (unsigned)(key);
+    return {};
+  }
   struct Given {
   };
-  static PL_DEVICE Given given(const Args& args, int unit, int row, int key) {
+  static PL_DEVICE Given given(const Found& found, const Args& args, int unit, int row, int key) {
     const int d0 = (unsigned)(unit);
     const int d1 = (unsigned)(row);
     const int d3 = (unsigned)(key);

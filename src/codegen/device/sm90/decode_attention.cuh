@@ -2,8 +2,8 @@
 // Attention of a few queries over many keys: softmax(score(q · kᵀ)) · v for 1 to 16 rows of q, which all see the same
 // keys (the query heads of a group, and queries beside each other). The bytes of keys and values are all that costs:
 // each is read once, in place, into a ring that a warp fills for itself, so that no warp waits for another while keys
-// pass. A warp takes 16 keys at a time. Tensor cores multiply whatever the rows are: q is the operand with 16 rows, and
-// the order of features within 32, and of columns, is what 16 neighbouring bytes make it.
+// pass. A warp takes a tile of 16 or 32 keys at a time. Tensor cores multiply whatever the rows are: q is the operand
+// with 16 rows, and the order of features within 32, and of columns, is what 16 neighbouring bytes make it.
 //
 // Blocks share the keys of a unit (a setting of the batch, heads of keys among it): each leaves its sums relative to
 // its own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
@@ -13,6 +13,7 @@
 //   int rows, features, columns                     of q; features a multiple of 32, columns of 64
 //   int units, keys                                 keys at most
 //   int warps, stages, splits                       of a block; tiles under way of a warp; blocks that share a unit
+//   int tile                                        keys of a tile: 16 or 32
 //   long long key_stride, value_stride              elements from one key to the next, multiples of 16 bytes
 //   SkinnyCode key_code, value_code                 how they are stored where they are no numbers of 16 bits
 //   bool bf16                                       else f16: what is multiplied
@@ -147,15 +148,15 @@ PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args&
   using L = DecodeLayout<P, W>;
   using S = DecodeWarp<P>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, unit = share.unit;
-  typename P::Found found[S::halves][4];
-  typename P::Given given[S::halves][4];
+  typename P::Found found[S::halves][S::scores];
+  typename P::Given given[S::halves][S::scores];
   // Of a tile, or of keys that there are, without a branch: what a score needs is looked up two turns ahead, and read
   // one.
   const auto each = [&](int tile, const auto& read) {
 #pragma unroll
     for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) read(h, i, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
+      for (int i = 0; i < S::scores; ++i) read(h, i, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
     }
   };
   const auto find = [&](int h, int i, int row, int key) { found[h][i] = P::found(args, unit, row, key); };
@@ -174,11 +175,11 @@ PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args&
     __syncwarp();  // all lanes' pieces are there
     const u32 at = feed.ring + stage * L::stage_bytes;
     if constexpr (W::rows > 0) decode_renew<P, W>(share, at, tile * L::tile);
-    typename P::Given now[S::halves][4];
+    typename P::Given now[S::halves][S::scores];
 #pragma unroll
     for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) now[h][i] = given[h][i];
+      for (int i = 0; i < S::scores; ++i) now[h][i] = given[h][i];
     }
     each(tile + P::warps, read);
     each(tile + 2 * P::warps, find);

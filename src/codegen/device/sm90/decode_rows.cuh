@@ -8,15 +8,12 @@
 /// What is read where a look-up names no place: no number of 16 bits, nor of 8.
 static __device__ const __align__(16) u32 decode_nowhere[4] = {~0u, ~0u, ~0u, ~0u};
 
-/// Keys of a tile.
-constexpr int decode_tile = 16;
-
 /// Keys as they lie in memory and in a tile, in bytes. A quarter of a warp reads 64 bytes of each of two keys, or half
 /// of one 32 bytes of each of four: these lie in different banks.
 template <class P>
 struct DecodeKeys {
   static constexpr SkinnyCode code = P::key_code;
-  static constexpr int size = code == code_none ? 2 : 1, together = P::key_together;
+  static constexpr int size = code == code_none ? 2 : 1, together = P::key_together, tile = P::tile;
   static constexpr int bytes = P::features * size;
   static constexpr int pitch = size == 2 ? bytes + 64 : bytes % 64 == 0 ? bytes + 32 : bytes;
   static constexpr long long stride = P::key_stride * size;
@@ -32,7 +29,7 @@ struct DecodeKeys {
 template <class P>
 struct DecodeValues {
   static constexpr SkinnyCode code = P::value_code;
-  static constexpr int size = code == code_none ? 2 : 1, together = P::value_together;
+  static constexpr int size = code == code_none ? 2 : 1, together = P::value_together, tile = P::tile;
   static constexpr int bytes = P::columns * size, pitch = bytes + 16;
   static constexpr long long stride = P::value_stride * size;
   static constexpr bool wide = bytes % 256 == 0 || stride == bytes;
@@ -66,14 +63,14 @@ PL_DEVICE uint4 decode_eight(u32 row, int first) {
 }
 
 /// What a lane knows of where a tile's keys, or values, lie: key 0 of the unit, where they lie without a look-up; else
-/// the tile's first, or one of its 16 in each half of the warp. Null: nowhere. There is a key before `end`, or nothing
+/// the tile's first, or that of the lane's own number in it. Null: nowhere. There is a key before `end`, or nothing
 /// is looked up.
 template <class R, class Args>
 PL_DEVICE const char* decode_find(const Args& args, int unit, int first, int end, int lane) {
   if constexpr (R::together == 0) {
     return R::begin(args, unit);
   } else {
-    const int key = R::together % decode_tile == 0 ? first : first + lane % decode_tile;
+    const int key = R::together % R::tile == 0 ? first : first + lane % R::tile;
     return end > 0 ? R::at(args, unit, min(key, end - 1)) : nullptr;
   }
 }
@@ -90,19 +87,19 @@ PL_DEVICE void decode_ask(u32 to, const char* found, int first, int end, int lan
   constexpr int beside = 32 / lanes;    ///< keys
   static_assert(lanes <= 32, "a key has at most 512 bytes");
   const int own = lane / lanes, piece = lane % lanes * 16;
-  constexpr bool each = R::together % decode_tile != 0;
+  constexpr bool each = R::together % R::tile != 0;
   const bool nowhere = R::together > 0 && found == nullptr;
   const char* from = nowhere ? (const char*)decode_nowhere
                              : found + (long long)((R::together == 0 ? first : 0) + own) * R::stride + piece;
   const long long step = nowhere ? 0 : R::stride;
   to += own * R::pitch + piece;
 #pragma unroll
-  for (int k = 0; k < decode_tile; k += beside) {
+  for (int k = 0; k < R::tile; k += beside) {
     if constexpr (each) {
-      const char* const row = decode_of_lane(found, (k + own) % decode_tile);
+      const char* const row = decode_of_lane(found, (k + own) % R::tile);
       from = row == nullptr ? (const char*)decode_nowhere : row + piece;
     }
-    if (own >= beside || k + own >= decode_tile) continue;
+    if (own >= beside || k + own >= R::tile) continue;
     const char* const at = each ? from : from + k * step;
     const int bytes = first + k + own < end ? 16 : 0;
     if constexpr (R::wide) {
@@ -118,9 +115,9 @@ PL_DEVICE void decode_ask(u32 to, const char* found, int first, int end, int lan
 template <class P, class R>
 PL_DEVICE void decode_touch(const char* from, int split) {
   constexpr int lines = (R::bytes + 127) / 128;
-  constexpr int tiles = (P::keys + 15) / 16;
-  const int first = (int)((long long)tiles * split / P::splits) * 16;
-  const int last = min((int)((long long)tiles * (split + 1) / P::splits) * 16, P::keys);
+  constexpr int tiles = (P::keys + P::tile - 1) / P::tile;
+  const int first = (int)((long long)tiles * split / P::splits) * P::tile;
+  const int last = min((int)((long long)tiles * (split + 1) / P::splits) * P::tile, P::keys);
   const int count = min(last - first, P::ahead) * lines;
   for (int i = threadIdx.x; i < count; i += P::warps * 32)
     prefetch_line(from + (first + i / lines) * R::stride + i % lines * 128);

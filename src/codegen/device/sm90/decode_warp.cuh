@@ -1,5 +1,5 @@
 #pragma once
-// Attention of a few queries: what a block has in shared memory, and what a warp does with a tile of 16 keys.
+// Attention of a few queries: what a block has in shared memory, and what a warp does with a tile of keys.
 // The policy is that of sm90/decode_attention.cuh.
 
 #include "sm90/decode_rows.cuh"
@@ -14,7 +14,7 @@ struct NoneWritten {
 template <class P, class W = NoneWritten>
 struct DecodeLayout {
   static constexpr int threads = P::warps * 32;
-  static constexpr int tile = decode_tile;
+  static constexpr int tile = P::tile;
   static constexpr int key_pieces = P::features / 32;  ///< of 16 bytes that a lane has of a key
   static constexpr int value_pieces = P::columns / 64;
   static constexpr int key_pitch = DecodeKeys<P>::pitch, value_pitch = DecodeValues<P>::pitch;
@@ -57,11 +57,13 @@ PL_DEVICE uint4 every_second(const uint4& v) {
 
 /// The state of a warp. Scores are times log2(e). Keys, and values' columns, are the operand of tensor cores with 16
 /// rows; rows of queries are the one with 8, once or twice. Lane l has, with g = l / 4 and t = l % 4, rows 2t and
-/// 2t + 1 of each eight: of a tile the scores of keys g and g + 8, and the columns 8 (g + 8 j) to 8 (g + 8 j) + 7.
+/// 2t + 1 of each eight: of a tile the scores of keys g, g + 8 and so on, and the columns 8 (g + 8 j) to 8 (g + 8 j)
+/// + 7.
 template <class P>
 struct DecodeWarp {
   using L = DecodeLayout<P>;  // of what does not hang on what is written
   static constexpr int halves = P::rows > 8 ? 2 : 1;
+  static constexpr int scores = L::tile / 4;  ///< that a lane has of a tile and half
 
   /// Queries are multiplied in f16: the largest of a row is brought to between 1 and 2, so that none overflows.
   static constexpr bool narrows = P::bf16 && !DecodeKeys<P>::bf16;
@@ -70,7 +72,7 @@ struct DecodeWarp {
   float sums[L::value_pieces * 4][halves][4];                 ///< of two columns, two rows each
   u32 q[halves][L::key_pieces][4];
 
-  /// Of a tile's four scores of half h, the row and the key.
+  /// Of a tile's scores of half h, the row and the key.
   static PL_DEVICE int row(int h, int i, int t) { return min(8 * h + 2 * t + i % 2, P::rows - 1); }
   static PL_DEVICE int key(int i, int g) { return g + i / 2 * 8; }
 
@@ -141,12 +143,14 @@ struct DecodeWarp {
     return __int_as_float(exponent << 23);
   }
 
-  /// Four scores of a tile become weights, of the maximum so far; what was summed before is scaled.
-  PL_DEVICE void soften(int h, float (&x)[4]) {
+  /// Scores of a tile become weights, of the maximum so far; what was summed before is scaled.
+  PL_DEVICE void soften(int h, float (&x)[scores]) {
     float most[2], less[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      most[i] = fmaxf(x[i], x[2 + i]);
+      most[i] = x[i];
+#pragma unroll
+      for (int k = i + 2; k < scores; k += 2) most[i] = fmaxf(most[i], x[k]);
 #pragma unroll
       for (int apart = 4; apart < 32; apart *= 2)
         most[i] = fmaxf(most[i], __shfl_xor_sync(0xffffffffu, most[i], apart));
@@ -165,69 +169,77 @@ struct DecodeWarp {
         for (int k = 0; k < 4; ++k) sums[i][h][k] *= less[k % 2];
       }
     }
+    const float base[2] = {most[0] == no_score() ? 0.0f : most[0], most[1] == no_score() ? 0.0f : most[1]};
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float base = most[i] == no_score() ? 0.0f : most[i];
-      x[i] = exp2_fast(x[i] - base), x[2 + i] = exp2_fast(x[2 + i] - base);
-      total[h][i] += x[i] + x[2 + i];
-    }
+    for (int i = 0; i < scores; ++i) x[i] = exp2_fast(x[i] - base[i % 2]);
+#pragma unroll
+    for (int i = 0; i < scores; i += 4) total[h][0] += x[i] + x[i + 2], total[h][1] += x[i + 1] + x[i + 3];
   }
 
   /// `at`: the tile in shared memory.
-  PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][4], const typename P::Args& args, int unit,
+  PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][scores], const typename P::Args& args, int unit,
                       int g, int t, int first, int end) {
-    float products[halves][2][4] = {};  // two sums each, so that a product waits for less
+    constexpr int parts = L::tile / 16;
+    float products[halves][parts][2][4] = {};  // two sums each, so that a product waits for less
 #pragma unroll
     for (int c = 0; c < L::key_pieces; ++c) {
-      const uint4 low = decode_eight<DecodeKeys<P>>(at + g * L::key_pitch, 8 * (t + 4 * c));
-      const uint4 high = decode_eight<DecodeKeys<P>>(at + (g + 8) * L::key_pitch, 8 * (t + 4 * c));
 #pragma unroll
-      for (int h = 0; h < halves; ++h) {
-        constexpr bool bf16 = DecodeKeys<P>::bf16;
-        mma_16x8x16<bf16>(products[h][0], low.x, high.x, low.y, high.y, q[h][c][0], q[h][c][1]);
-        mma_16x8x16<bf16>(products[h][1], low.z, high.z, low.w, high.w, q[h][c][2], q[h][c][3]);
+      for (int u = 0; u < parts; ++u) {
+        const u32 from = at + (g + 16 * u) * L::key_pitch;
+        const uint4 low = decode_eight<DecodeKeys<P>>(from, 8 * (t + 4 * c));
+        const uint4 high = decode_eight<DecodeKeys<P>>(from + 8 * L::key_pitch, 8 * (t + 4 * c));
+#pragma unroll
+        for (int h = 0; h < halves; ++h) {
+          constexpr bool bf16 = DecodeKeys<P>::bf16;
+          mma_16x8x16<bf16>(products[h][u][0], low.x, high.x, low.y, high.y, q[h][c][0], q[h][c][1]);
+          mma_16x8x16<bf16>(products[h][u][1], low.z, high.z, low.w, high.w, q[h][c][2], q[h][c][3]);
+        }
       }
     }
-    u32 weights[halves][2];  // of keys 2t and 2t + 1, then of those 8 later: row g
+    u32 weights[halves][parts][2];  // of keys 2t and 2t + 1, then of those 8 later: row g
 #pragma unroll
     for (int h = 0; h < halves; ++h) {
-      float x[4];
+      float x[scores];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < scores; ++i) {
         const int place = first + key(i, g);
-        const float product = (products[h][0][i] + products[h][1][i]) * (narrows ? larger[h][i % 2] : 1.0f);
+        const float product =
+            (products[h][i / 4][0][i % 4] + products[h][i / 4][1][i % 4]) * (narrows ? larger[h][i % 2] : 1.0f);
         const float score = P::score(product, given[h][i], args, unit, row(h, i, t), place);
         x[i] = place < end ? score * 1.44269504088896340736f : no_score();
       }
       soften(h, x);
       if constexpr (P::weighs) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < scores; ++i)
           x[i] *= first + key(i, g) < end ? P::weight(given[h][i], args, unit, first + key(i, g)) : 0.0f;
       }
 #pragma unroll
-      for (int k = 0; k < 2; ++k)
-        weights[h][k] = matrix_transpose(DecodeValues<P>::bf16 ? pack_bf16(x[2 * k], x[2 * k + 1])
-                                                               : pack_f16(x[2 * k], x[2 * k + 1]));
+      for (int k = 0; k < scores / 2; ++k)
+        weights[h][k / 2][k % 2] = matrix_transpose(DecodeValues<P>::bf16 ? pack_bf16(x[2 * k], x[2 * k + 1])
+                                                                          : pack_f16(x[2 * k], x[2 * k + 1]));
     }
-    const u32 from = at + L::tile * L::key_pitch + 2 * t * L::value_pitch;
 #pragma unroll
     for (int j = 0; j < L::value_pieces; ++j) {
-      uint4 v[4];
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        v[k] = decode_eight<DecodeValues<P>>(from + (k % 2 + k / 2 * 8) * L::value_pitch, 8 * (g + 8 * j));
-      const u32(*words)[4] = (const u32(*)[4])v;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        u32 pairs[4];  // of the word's first column, then of its second: keys 2t and 2t + 1, then those 8 later
+      for (int u = 0; u < parts; ++u) {
+        const u32 from = at + L::tile * L::key_pitch + (2 * t + 16 * u) * L::value_pitch;
+        uint4 v[4];
 #pragma unroll
         for (int k = 0; k < 4; ++k)
-          pairs[k] = __byte_perm(words[k / 2 * 2][i], words[k / 2 * 2 + 1][i], k % 2 == 0 ? 0x5410 : 0x7632);
+          v[k] = decode_eight<DecodeValues<P>>(from + (k % 2 + k / 2 * 8) * L::value_pitch, 8 * (g + 8 * j));
+        const u32(*words)[4] = (const u32(*)[4])v;
 #pragma unroll
-        for (int h = 0; h < halves; ++h)
-          mma_16x8x16<DecodeValues<P>::bf16>(sums[j * 4 + i][h], pairs[0], pairs[1], pairs[2], pairs[3], weights[h][0],
-                                             weights[h][1]);
+        for (int i = 0; i < 4; ++i) {
+          u32 pairs[4];  // of the word's first column, then of its second: keys 2t and 2t + 1, then those 8 later
+#pragma unroll
+          for (int k = 0; k < 4; ++k)
+            pairs[k] = byte_permute(words[k / 2 * 2][i], words[k / 2 * 2 + 1][i], k % 2 == 0 ? 0x5410 : 0x7632);
+#pragma unroll
+          for (int h = 0; h < halves; ++h)
+            mma_16x8x16<DecodeValues<P>::bf16>(sums[j * 4 + i][h], pairs[0], pairs[1], pairs[2], pairs[3],
+                                               weights[h][u][0], weights[h][u][1]);
+        }
       }
     }
   }
