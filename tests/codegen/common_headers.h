@@ -14,7 +14,7 @@
 namespace planish::codegen {
 
 /// Headers of the language, compiled once for each set of flags that comes a second time: with GCC, reading them is
-/// most of what a short text takes otherwise. They are given to every text, whether it includes them or not.
+/// most of what a short text takes otherwise.
 class CommonHeaders {
  public:
   /// What to add to the command.

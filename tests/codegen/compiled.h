@@ -23,7 +23,8 @@ class Compiled {
     char name[] = "/tmp/planish-cc-XXXXXX";
     folder_ = mkdtemp(name);
     std::ofstream(folder_ / "k.cpp") << source;
-    const std::string options = std::string(flags) + CommonHeaders::option(std::string(flags));
+    std::string options(flags);
+    if (source.contains("#include <")) options += CommonHeaders::option(options);
     const std::string command = fmt::format("g++ {1} -shared -fPIC {0}/k.cpp -o {0}/k.so", folder_.string(), options);
     REQUIRE(std::system(command.c_str()) == 0);
     handle_ = dlopen((folder_ / "k.so").c_str(), RTLD_NOW);
