@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "codegen/attention/plan.h"
 #include "codegen/attention_samples.h"

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/common_headers.h"
+
 namespace planish::codegen {
 
 /// One C++ text, compiled with `flags` into a library and loaded. Fails the test case that it is made in where that
@@ -21,7 +23,9 @@ class Compiled {
     char name[] = "/tmp/planish-cc-XXXXXX";
     folder_ = mkdtemp(name);
     std::ofstream(folder_ / "k.cpp") << source;
-    const std::string command = fmt::format("g++ {1} -shared -fPIC {0}/k.cpp -o {0}/k.so", folder_.string(), flags);
+    std::string options(flags);
+    if (source.contains("#include <")) options += CommonHeaders::option(options);
+    const std::string command = fmt::format("g++ {1} -shared -fPIC {0}/k.cpp -o {0}/k.so", folder_.string(), options);
     REQUIRE(std::system(command.c_str()) == 0);
     handle_ = dlopen((folder_ / "k.so").c_str(), RTLD_NOW);
     REQUIRE_MESSAGE(handle_ != nullptr, dlerror());

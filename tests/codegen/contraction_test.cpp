@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "codegen/contraction/product.h"
 #include "codegen/partition/fusion_plans.h"

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
+#include <optional>
 
 #include "codegen/graph_builder.h"
 #include "codegen/interpreter.h"

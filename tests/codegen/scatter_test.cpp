@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "codegen/compiled.h"
 #include "codegen/compose/compose.h"

@@ -4,57 +4,9 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-from pathlib import Path
-from typing import Any
 
-import torch
-
-from planish import preload
-from planish.baseline.early import Gate
-from planish.baseline.table import Table
-from planish.errors import PlanishError
-from planish.runner.timing import Limits
-from planish.ship.guards import COMPILE_OPTIONS
-from planish.wire import Channel, die_with_parent, report_stage, serve
-
-
-class Baseline:
-    """The state of one baseline process: at most one table."""
-
-    def __init__(self) -> None:
-        self._table: Table | None = None
-
-    @property
-    def table(self) -> Table:
-        if self._table is None:
-            raise PlanishError("bad_request", "open a task first")
-        return self._table
-
-    def hello(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        return {"torch": torch.__version__}
-
-    def open(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        device = params.get("device", "cpu")
-        if device == "cuda" and not torch.cuda.is_available():
-            raise PlanishError("no_device", "torch sees no CUDA device", "run planish doctor")
-        self._table = None
-        self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device), str(params.get("accuracy", "eager")))
-        return {"sets": self._table.set_count}
-
-    def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        path = params.get("path")
-        seconds = params.get("seconds")
-        report_stage(f"compiling {params['name']}" if params["kind"] in COMPILE_OPTIONS else f"making {params['name']} ready")
-        gate = Gate(fds[0]) if fds else None
-        try:
-            return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds), gate)
-        finally:
-            if gate is not None:
-                gate.close()
-
-    def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        report_stage(f"timing {len(params['names'])} modules in turn")
-        return self.table.time(list(params["names"]), Limits.of(params))
+from planish.importing import lasting
+from planish.wire import Channel, die_with_parent, serve
 
 
 def main() -> None:
@@ -63,8 +15,12 @@ def main() -> None:
     options = parser.parse_args()
     faulthandler.enable()
     die_with_parent()
-    if options.compiles:
-        preload.for_compiling()
+    with lasting():
+        from planish import preload
+        from planish.baseline.service import Baseline
+
+        if options.compiles:
+            preload.for_compiling()
     baseline = Baseline()
     serve(Channel.of_fd(3), {"hello": baseline.hello, "open": baseline.open, "add": baseline.add, "time": baseline.time})
 

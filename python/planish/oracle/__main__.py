@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planish.errors import PlanishError
+from planish.importing import lasting
 from planish.wire import Channel, die_with_parent, keep_memory_private, serve
 
 
@@ -35,12 +36,14 @@ def main() -> int:
     # what is timed runs as the user would run it.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
-        from planish import preload
-        from planish.oracle.service import Service  # after the channel: importing torch takes seconds
+        with lasting():
+            from planish import preload
+            from planish.oracle.service import Service  # after the channel: importing torch takes seconds
+
+            preload.for_capture()
     except ImportError as error:
         serve(channel, {"hello": refusal(error)})
         return 0
-    preload.for_capture()
     serve(channel, Service().handlers())
     sys.stdout.flush()
     sys.stderr.flush()

@@ -34,7 +34,7 @@ LIVE = (
     MODULE
     + f"""
 with torch.no_grad():
-    block, x = Block().eval(), torch.randn(1024, 512)
+    block, x = Block().eval(), torch.randn(256, 512)
     before = block(x)
     found = planish.optimize(block, (x,), {SETTINGS})
     print(found)
@@ -50,7 +50,7 @@ with torch.no_grad():
 FUNCTION = (
     MODULE
     + f"""
-block, x = Block().eval(), torch.randn(1024, 512)
+block, x = Block().eval(), torch.randn(256, 512)
 offset = 0.5
 
 
@@ -87,7 +87,7 @@ class Gated(nn.Module):
 
 
 with torch.no_grad():
-    gated, x = Gated().eval(), torch.randn(1024, 512)
+    gated, x = Gated().eval(), torch.randn(256, 512)
     found = planish.optimize(gated, (x,), {SETTINGS})
     print(found)
     assert found.improved and found.timed == "pieces", found.reason
