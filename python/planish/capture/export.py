@@ -36,6 +36,7 @@ from planish.capture.numbers import Numbers, document
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.selections import select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
@@ -194,6 +195,7 @@ def _captured(
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module
+    select_by_tensors(graph_module.graph)
     _refuse_unsized(graph_module, path)
     known_values = KnownValues.of(program)
     while inline_conditions(graph_module, path) or unroll_loops(graph_module, known_values):
