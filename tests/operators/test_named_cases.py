@@ -166,6 +166,8 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x, n: x.repeat_interleave(n, 0), (X, torch.tensor([1, 2, 0, 3])), Refused("data_dependent", "uses repeat_interleave ", "(n, 0)", "output_size")),
     (lambda n: n.unique(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses _unique2 ", "n.unique()", "as an input")),
     (lambda n: n.bincount(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses bincount ", "n.bincount()", "scatter_add")),
+    (lambda n: n.bincount(minlength=6), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses bincount ", "n.bincount(", "x.clamp(0, n - 1)")),
+    (lambda x: x.argmax(1).bincount(minlength=5), (X,), Refused("data_dependent", "uses bincount ", "bincount(", "x.clamp(0, n - 1)")),
     (lambda x: x * x.sum().item(), (X,), Refused("data_dependent", "a Python number of a tensor ", ".item()", "keep it a tensor")),
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
@@ -259,7 +261,21 @@ def pruned() -> nn.Module:
     return layers
 
 
+def counts_picked(x: torch.Tensor) -> torch.Tensor:
+    """How many rows pick each column, in ways that say themselves that no number is larger."""
+    picked = x.topk(2).indices.flatten()
+    n = picked.numel()
+    return torch.stack([
+        torch.bincount(picked, minlength=6), torch.bincount(picked % 4, minlength=6), torch.bincount(x.argmax(1), minlength=6),
+        torch.bincount((x.flatten()[:n] * 9).long().clamp(0, 5), minlength=6), torch.bincount((x > 0).flatten().long(), minlength=6),
+    ])  # fmt: skip
+
+
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "bincount of a known range": (counts_picked, X),
+    "weighted bincount": (lambda x: torch.bincount(x.argmax(1), x[:, 0], minlength=6), X),
+    "bincount of no rows": (lambda x: torch.bincount(x[:0].argmax(1), minlength=6), X),
+    "rows by tensors": (lambda x, n: (x[n[0]], x[:, n.max()] * 2, x[-n[1]]), X, torch.tensor([2, 1, 3])),
     "measures its own time": (measures, X),
     "flex_attention": (attends, *HEADS),
     "renorm in bf16": (lambda x: x.renorm(2, 0, 1.0), X.bfloat16()),

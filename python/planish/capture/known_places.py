@@ -49,7 +49,7 @@ class Steps:
         unit = moving[0][0] if moving else 1
         reach = unit
         for step, extent, _ in moving:
-            if step != reach:  # places that are left out between two steps, that overlap, or that fall
+            if step != reach or step < 0:  # places that are left out between two steps, that overlap, or that fall
                 return None
             reach = step * extent
         count = reach // unit
