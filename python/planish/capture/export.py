@@ -28,7 +28,7 @@ from planish.capture.flexible_attention import inline_flexible_attention
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
-from planish.capture.known_places import take_known_places
+from planish.capture.known_places import count_constants, take_known_places
 from planish.capture.known_values import KnownValues
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.loops import unroll_loops
@@ -208,6 +208,7 @@ def _captured(
     count_in_places(graph_module.graph, Ranges(known_values), path)
     take_known_places(graph_module.graph, known_values)
     known_values.erase_unread(graph_module.graph)
+    count_constants(graph_module.graph, known_values)
     device = device_of((args, kwargs), model)
     draws.write_dropouts(graph_module.graph, device.type == "cpu")
     draws.draw_where_they_lie(graph_module.graph)

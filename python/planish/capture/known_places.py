@@ -83,6 +83,26 @@ def _in_steps(places: Sequence[int], run: int, step: int) -> bool:
     return all(places[i] - places[i - 1] == step for i in range(1, len(places)) if i % run)
 
 
+def count_constants(graph: fx.Graph, known: KnownValues) -> None:
+    """Constants of whole numbers in equal steps (by how much each code of a word is shifted) are counted where they are read: nothing is loaded, and who reads
+    them knows them."""
+    before = next(n for n in graph.nodes if n.op != "placeholder")
+    for node in [n for n in graph.nodes if n.op == "placeholder"]:
+        value = known.value(node)
+        if value is None or value.dtype not in _INTEGERS or value.numel() < 2:
+            continue
+        steps = Steps.of(value)
+        if steps is None or len(steps.digits) != 1 or steps.digits[0][1] == 0:
+            continue
+        node.replace_all_uses_with(spliced(graph, before, _counted(steps, value, node.meta["val"].device), []))
+
+
+def _counted(steps: Steps, like: torch.Tensor, device: torch.device) -> Callable[[], torch.Tensor]:
+    ((extent, step),) = steps.digits
+    end = steps.first + extent * step
+    return lambda: _aten.arange.start_step(steps.first, end, step, dtype=like.dtype, device=device).view(like.shape)
+
+
 def take_known_places(graph: fx.Graph, known: KnownValues) -> None:
     """Replaces what takes elements from such places by the views that give the same."""
     for node in [n for n in graph.nodes if n.op == "call_function" and n.target in (_aten.index.Tensor, _aten.index_select.default)]:

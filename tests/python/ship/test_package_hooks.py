@@ -136,5 +136,5 @@ def test_a_hook_of_the_users_stops_the_program(package: Any, tmp_path: Path) -> 
     model.layers[0].register_forward_hook(lambda module, args, output: seen.append(output))
     attached(model, tmp_path, x)
     assert not ran(model, x)[0]
-    with pytest.raises(planish.PlanishError, match="'layers.0' has a hook"):
+    with pytest.raises(planish.PlanishError, match=r"'layers\.0' has a hook"):
         planish.optimize(model, (x,), budget="1s", pieces=False)
