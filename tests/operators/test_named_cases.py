@@ -271,7 +271,30 @@ def counts_picked(x: torch.Tensor) -> torch.Tensor:
     ])  # fmt: skip
 
 
+CODES = torch.arange(2048, dtype=torch.int32).view(32, 64) % 16
+
+
+def writes_rows(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    """As caches are written by hand: one place of a dim, a number or a row for it, wherever the dim stands."""
+    found = [x.view(2, 2, 6).clone() for _ in range(7)]
+    found[0][:, :, n[0]] = x.view(2, 2, 6)[:, :, 0] * 2
+    found[1][n[1]] = 1.0
+    found[2][..., n[2]] = x[0, :2]
+    found[3][..., n[1], :] = x[0]
+    found[4][0, n[1], 1:4] = x[1, :3]
+    found[5][:, -n[1]] = x[2]
+    found[6][None, :, n[1], None, 2:] = x[3, 2:]
+    return found
+
+
+def multiplies_packed(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    return torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, 32, scales)
+
+
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "weights packed by torch": (multiplies_packed, torch.ones(4, 64).bfloat16(), CODES, torch.ones(2, 32, 2).bfloat16()),
+    "rows written by tensors": (writes_rows, X, torch.tensor([1, 0, 1])),
     "bincount of a known range": (counts_picked, X),
     "weighted bincount": (lambda x: torch.bincount(x.argmax(1), x[:, 0], minlength=6), X),
     "bincount of no rows": (lambda x: torch.bincount(x[:0].argmax(1), minlength=6), X),

@@ -36,7 +36,7 @@ from planish.capture.numbers import Numbers, document
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
-from planish.capture.selections import select_by_tensors
+from planish.capture.selections import RowsByTensors, select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
@@ -105,7 +105,8 @@ def export_program(
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        shapes_of_grouped_products(), counts_of_fixed_size(), own_lines_kept(), refusals(path), draws.seeding_refused(path), _answering(model, known),
+        shapes_of_grouped_products(), counts_of_fixed_size(), RowsByTensors(), own_lines_kept(), refusals(path),
+        draws.seeding_refused(path), _answering(model, known),
         taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")

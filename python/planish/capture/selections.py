@@ -1,4 +1,5 @@
-"""`x[i]` with a tensor of one whole number for i: torch asks the tensor for a Python number, which no graph can hold, to take a row that one can."""
+"""`x[i]` and `x[i] = y` with a tensor of one whole number for i: torch asks the tensor for a Python number, which no graph can hold, to take or write a row
+that one can."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.overrides import TorchFunctionMode
 
 from planish.capture.splice import spliced
 
@@ -36,3 +38,44 @@ def _replace(graph: fx.Graph, node: fx.Node, place: fx.Node) -> None:
 
     node.replace_all_uses_with(spliced(graph, node, taken, [source, place]))
     graph.erase_node(node)
+
+
+class RowsByTensors(TorchFunctionMode):
+    """While this holds, writes to a row that such a number names are writes to places of a tensor; torch cannot trace the number's row."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__setitem__ and (found := _by_places(*args)) is not None:
+            args = (args[0], *found)
+        return func(*args, **(kwargs or {}))
+
+
+def _by_places(x: torch.Tensor, index: Any, value: Any) -> tuple[Any, Any] | None:
+    """The index with one place in a tensor, and the value with a dim for it; None where there is no such number, or another tensor beside it."""
+    entries = list(index) if isinstance(index, tuple) else [index]
+    numbers = [at for at, e in enumerate(entries) if _is_number(e)]
+    plain = all(e is None or e is Ellipsis or isinstance(e, int | slice) for at, e in enumerate(entries) if at not in numbers)
+    if len(numbers) != 1 or not plain or any(isinstance(e, bool) for e in entries):
+        return None
+    (at,) = numbers
+    if isinstance(value, torch.Tensor) and value.ndim:
+        row = x[tuple(0 if k == at else e for k, e in enumerate(entries))]
+        value = value.expand(row.shape).unsqueeze(_dims_before(x, entries, at))
+    entries[at] = entries[at].reshape(1)
+    return tuple(entries), value
+
+
+def _dims_before(x: torch.Tensor, entries: list[Any], at: int) -> int:
+    """How many dims of what is indexed come before the entry's."""
+    if any(e is Ellipsis for e in entries[:at]):
+        whole = x[tuple(slice(None) if k == at else e for k, e in enumerate(entries))]
+        return whole.ndim - 1 - _kept(entries[at + 1 :])
+    return _kept(entries[:at])
+
+
+def _kept(entries: list[Any]) -> int:
+    return sum(e is None or isinstance(e, slice) for e in entries)
+
+
+def _is_number(entry: Any) -> bool:
+    integer = isinstance(entry, torch.Tensor) and not entry.is_floating_point() and not entry.is_complex()
+    return integer and entry.ndim == 0 and entry.dtype not in (torch.bool, torch.uint8)
