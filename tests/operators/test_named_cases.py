@@ -271,6 +271,17 @@ def counts_picked(x: torch.Tensor) -> torch.Tensor:
     ])  # fmt: skip
 
 
+def masks(x: torch.Tensor) -> list[torch.Tensor]:
+    """Few places of each row, some of them twice, in the last dim and in the first, of larger sources and in other types."""
+    picked = x.topk(3).indices % 4
+    few = x.argsort(0)[:2]
+    return [
+        torch.zeros(4, 6).scatter(1, picked, 1.0), torch.full((4, 6), True).scatter(-1, picked, False), torch.zeros(4, 6).scatter_add(1, picked, x),
+        torch.zeros(5, 6, dtype=torch.int64).scatter(0, few, 7), torch.ones(4, 6).bfloat16().scatter_add(0, few, x.bfloat16()),
+        torch.zeros_like(x).scatter_add(1, picked[:2], x), torch.zeros(4, 6).scatter(1, picked, -0.5),
+    ]  # fmt: skip
+
+
 CODES = torch.arange(2048, dtype=torch.int32).view(32, 64) % 16
 
 
@@ -294,6 +305,7 @@ def multiplies_packed(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor
 
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
     "weights packed by torch": (multiplies_packed, torch.ones(4, 64).bfloat16(), CODES, torch.ones(2, 32, 2).bfloat16()),
+    "masks written into new tensors": (masks, X),
     "rows written by tensors": (writes_rows, X, torch.tensor([1, 0, 1])),
     "bincount of a known range": (counts_picked, X),
     "weighted bincount": (lambda x: torch.bincount(x.argmax(1), x[:, 0], minlength=6), X),

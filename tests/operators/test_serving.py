@@ -24,7 +24,6 @@ FULL = frozenset({"aten.full.default", "aten.full_like.default"})
 #: Steps that stay PyTorch's on a processor beside products and views.
 LEFT = {
     "expert_blocks": FULL | {"aten.scatter.src"},
-    "grouped_router": FULL | {"aten.scatter.value"},
     "sampling_filters": FULL | {"aten.scatter_add.default"},
 }
 

@@ -25,6 +25,7 @@ from planish.capture.counters import counters
 from planish.capture.counts import count_in_places, counts_of_fixed_size
 from planish.capture.effects import describe_effects
 from planish.capture.flexible_attention import inline_flexible_attention
+from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
@@ -207,6 +208,7 @@ def _captured(
     name_grouped_products(graph_module.graph)
     weigh_beside_sinks(graph_module.graph)
     count_in_places(graph_module.graph, Ranges(known_values), path)
+    ask_instead_of_writing(graph_module.graph)
     take_known_places(graph_module.graph, known_values)
     known_values.erase_unread(graph_module.graph)
     count_constants(graph_module.graph, known_values)
