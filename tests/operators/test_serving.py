@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from planish.capture import load_task
+import torch
+from planish.capture import capture, load_task
 
 from tests.random_graphs.check import Check, Options
 from tests.random_graphs.parts import CppBatch, Tool
@@ -80,3 +82,18 @@ def planned(check: Check, tool: Tool) -> int:
 @pytest.mark.parametrize("name", ["gptq_linear", "gptq_groups", "awq_linear", "nf4_linear"])
 def test_weights_in_4_bits_are_written_out_once_on_a_gpu(name: str, checks: dict[str, Check], tool: Tool) -> None:
     assert planned(checks[name], tool) == {"gptq_linear": 3}.get(name, 2)  # of zero points, which a table of groups is asked for; of weights; the product
+
+
+@pytest.mark.parametrize("name", ["gptq_groups", "nf4_linear"])
+def test_codes_are_read_where_they_lie_for_a_few_rows_on_a_gpu(name: str, tool: Tool, tmp_path: Path) -> None:
+    """Words beside those of other rows, and codes of a table, at a size whose bytes count: one launch, and no weights in 16 bits."""
+    space: dict[str, Any] = {}
+    exec(compile((FOLDER / f"{name}.py").read_text(), f"{name}.py", "exec"), space)
+    space |= {"K": 1024, "N": 2048, "GROUP": 128}
+    graph = capture(space["Model"](), (torch.randn(3, 1024).bfloat16(),), {}, tmp_path).graph
+    answer = tool.ask({"graph": graph, "target": "cuda", "arch": "sm_90a", "programs": 1, "own": True, "best": True, "describe": True})
+    assert "error" not in answer, answer["error"]
+    (program,) = answer["programs"]
+    assert [step["kind"] for step in program["program"]["steps"]] == ["launch"]
+    (kernel,) = program["program"]["kernels"]
+    assert "skinny_product" in kernel["source"] and ("across = true" in kernel["source"]) == (name == "gptq_groups")
