@@ -290,10 +290,10 @@ def writes_rows(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
     found = [x.view(2, 2, 6).clone() for _ in range(7)]
     found[0][:, :, n[0]] = x.view(2, 2, 6)[:, :, 0] * 2
     found[1][n[1]] = 1.0
-    found[2][..., n[2]] = x[0, :2]
+    found[2][..., n[2]] = x[0, :2].double()
     found[3][..., n[1], :] = x[0]
     found[4][0, n[1], 1:4] = x[1, :3]
-    found[5][:, -n[1]] = x[2]
+    found[5][:, -n[1]] = x[None, None, 2:3]
     found[6][None, :, n[1], None, 2:] = x[3, 2:]
     return found
 

@@ -57,8 +57,12 @@ def _by_places(x: torch.Tensor, index: Any, value: Any) -> tuple[Any, Any] | Non
     if len(numbers) != 1 or not plain or any(isinstance(e, bool) for e in entries):
         return None
     (at,) = numbers
+    if isinstance(value, torch.Tensor):
+        value = value.to(x)  # which a write to a row does, and one to places does not
     if isinstance(value, torch.Tensor) and value.ndim:
         row = x[tuple(0 if k == at else e for k, e in enumerate(entries))]
+        while value.ndim > row.ndim and value.shape[0] == 1:
+            value = value[0]
         value = value.expand(row.shape).unsqueeze(_dims_before(x, entries, at))
     entries[at] = entries[at].reshape(1)
     return tuple(entries), value
