@@ -105,7 +105,8 @@ double of_e4m3(unsigned c) {
   return c >= 128 ? -size : size;
 }
 
-const std::vector<Form>& forms() {
+/// Whose codes, one after the other along k, mean themselves.
+const std::vector<Form>& plain_forms() {
   const auto as_i8 = [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
     return static_cast<double>(static_cast<signed char>(stored[n * depth + k]));
   };
@@ -173,44 +174,6 @@ const std::vector<Form>& forms() {
          l.linear(l.viewed(l.with("mul", off, l.factor()), {features, depth}));
        },
        Codes::Form::nibbles, Codes::Scale::step, 4, low_first},
-      {"nibbles of words beside those of other rows, with zero points in words, in groups of 128",
-       [](Layer& l) {
-         l.group = 128;
-         l.codes = l.input({depth / 8, features}, DType::i32);
-         l.zero = l.input({depth / 128, features / 8}, DType::i32);
-         l.scale = l.input({depth / 128, features}, DType::bf16);
-         const Shape groups{depth / 128, 1, features};
-         const int zeros = l.viewed(l.unpacked(l.zero, true), groups);
-         const int more = l.node("add.Tensor", {V("self", zeros), I("other", 1)}, groups, DType::i32);
-         const Shape whole{depth / 128, 128, features};
-         const int q = l.viewed(l.unpacked(l.codes, false), whole);
-         const int off = l.node("sub.Tensor", {V("self", q), V("other", more)}, whole, DType::i32);
-         const int factor = l.viewed(l.scale, groups);
-         l.product(l.viewed(l.node("mul.Tensor", {V("self", factor), V("other", off)}, whole, DType::bf16),
-                            {depth, features}));
-       },
-       Codes::Form::nibbles, Codes::Scale::step, 4,
-       [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
-         return static_cast<double>(stored[(k / 8 * features + n) * 4 + k % 8 / 2] >> (k % 2 * 4) & 15);
-       },
-       0, true},
-      {"codes of a table, in groups of 64",
-       [](Layer& l) {
-         l.group = 64;
-         l.codes = l.input({features * depth / 2, 1}, DType::u8);
-         l.table = l.input({16});
-         const int high = l.moved(l.codes, "right", 4), low = l.masked(l.codes);
-         const int pairs =
-             l.node("stack", {VS("tensors", {high, low}), I("dim", -1)}, {features * depth / 2, 1, 2}, DType::u8);
-         const Shape whole{features, depth / 64, 64};
-         const int wide = l.node("_to_copy", {V("self", l.viewed(pairs, whole))}, whole, DType::i64);
-         const int value = l.node("index.Tensor", {V("self", l.table), VS("indices", {wide})}, whole);
-         l.linear(l.viewed(l.as_bf16(l.with("mul", value, l.factor(DType::f32), DType::f32)), {features, depth}));
-       },
-       Codes::Form::computed, Codes::Scale::none, 4,
-       [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
-         return looked_up(static_cast<int>(high_first(stored, n, k)));
-       }},
       {"nibbles of two's complement, a scale a row",
        [](Layer& l) {
          l.codes = l.input({features, depth / 2}, DType::i8);
@@ -239,6 +202,57 @@ const std::vector<Form>& forms() {
          return std::pow(static_cast<double>(stored[n * depth + k]), 2);
        }},
   };
+  return all;
+}
+
+/// Words that lie beside those of other rows (GPTQ), and codes that a table means (nf4).
+std::vector<Form> other_forms() {
+  return {{"nibbles of words beside those of other rows, with zero points in words, in groups of 128",
+           [](Layer& l) {
+             l.group = 128;
+             l.codes = l.input({depth / 8, features}, DType::i32);
+             l.zero = l.input({depth / 128, features / 8}, DType::i32);
+             l.scale = l.input({depth / 128, features}, DType::bf16);
+             const Shape groups{depth / 128, 1, features};
+             const int zeros = l.viewed(l.unpacked(l.zero, true), groups);
+             const int more = l.node("add.Tensor", {V("self", zeros), I("other", 1)}, groups, DType::i32);
+             const Shape whole{depth / 128, 128, features};
+             const int q = l.viewed(l.unpacked(l.codes, false), whole);
+             const int off = l.node("sub.Tensor", {V("self", q), V("other", more)}, whole, DType::i32);
+             const int factor = l.viewed(l.scale, groups);
+             l.product(l.viewed(l.node("mul.Tensor", {V("self", factor), V("other", off)}, whole, DType::bf16),
+                                {depth, features}));
+           },
+           Codes::Form::nibbles, Codes::Scale::step, 4,
+           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
+             return static_cast<double>(stored[(k / 8 * features + n) * 4 + k % 8 / 2] >> (k % 2 * 4) & 15);
+           },
+           0, true},
+          {"codes of a table, in groups of 64",
+           [](Layer& l) {
+             l.group = 64;
+             l.codes = l.input({features * depth / 2, 1}, DType::u8);
+             l.table = l.input({16});
+             const int high = l.moved(l.codes, "right", 4), low = l.masked(l.codes);
+             const int pairs =
+                 l.node("stack", {VS("tensors", {high, low}), I("dim", -1)}, {features * depth / 2, 1, 2}, DType::u8);
+             const Shape whole{features, depth / 64, 64};
+             const int wide = l.node("_to_copy", {V("self", l.viewed(pairs, whole))}, whole, DType::i64);
+             const int value = l.node("index.Tensor", {V("self", l.table), VS("indices", {wide})}, whole);
+             l.linear(l.viewed(l.as_bf16(l.with("mul", value, l.factor(DType::f32), DType::f32)), {features, depth}));
+           },
+           Codes::Form::computed, Codes::Scale::none, 4,
+           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
+             return looked_up(static_cast<int>(high_first(stored, n, k)));
+           }}};
+}
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = [] {
+    std::vector<Form> found = other_forms();
+    found.insert(found.end(), plain_forms().begin(), plain_forms().end());
+    return found;
+  }();
   return all;
 }
 
@@ -331,6 +345,23 @@ std::string run_text(std::size_t i, const Kernel& kernel, const Skinny& product,
                      i, given, plan.blocks, plan.warps * 32);
 }
 
+void fill_table(std::vector<unsigned char>& bytes) {
+  for (int code = 0; code < 16; ++code) {
+    const auto value = static_cast<float>(looked_up(code));
+    std::memcpy(&bytes[static_cast<std::size_t>(code) * 4], &value, 4);
+  }
+}
+
+/// Words of nibbles, each one less than what is taken off.
+std::vector<double> fill_zero_points(std::vector<unsigned char>& bytes, const std::function<unsigned()>& draw) {
+  std::vector<double> zeros;
+  for (auto& byte : bytes) {
+    byte = static_cast<unsigned char>(draw());
+    zeros.push_back((byte & 15) + 1), zeros.push_back((byte >> 4) + 1);
+  }
+  return zeros;
+}
+
 TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
   const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", "#include <skinny_cpu.h>\n"}}};
   const std::array<std::string_view, 1> names{"sm90/skinny.cuh"};
@@ -378,15 +409,11 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
         continue;
       }
       if (input.value == layer.table) {
-        for (int code = 0; code < 16; ++code) {
-          const auto value = static_cast<float>(looked_up(code));
-          std::memcpy(&bytes[static_cast<std::size_t>(code) * 4], &value, 4);
-        }
+        fill_table(bytes);
         continue;
       }
       if (input.value == layer.zero && input.dtype == DType::i32) {
-        for (auto& byte : bytes) byte = static_cast<unsigned char>(draw());
-        for (const auto byte : bytes) zeros.push_back((byte & 15) + 1), zeros.push_back((byte >> 4) + 1);
+        zeros = fill_zero_points(bytes, draw);
         continue;
       }
       std::vector<double>& meaning = input.value == layer.x ? x : input.value == layer.scale ? scales : zeros;
@@ -410,10 +437,7 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
     memory.emplace_back(static_cast<std::size_t>(tokens * features) * 2);
     std::vector<void*> pointers;
     std::vector<std::size_t> sizes;
-    for (auto& bytes : memory) {
-      pointers.push_back(bytes.data());
-      sizes.push_back(bytes.size());
-    }
+    for (auto& bytes : memory) pointers.push_back(bytes.data()), sizes.push_back(bytes.size());
     const auto run = compiled.function<int(void**, const std::size_t*, int)>(fmt::format("run_{}", i));
     CHECK(run(pointers.data(), sizes.data(), static_cast<int>(pointers.size())) == 0);
     int wrong = 0;
