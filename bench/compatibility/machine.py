@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,6 +20,12 @@ def described() -> dict[str, Any]:
     """What a row says of its machine."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "memory_gb": round(memory / 2**30, 1)}
+
+
+def commit() -> str:
+    """Of the checkout; empty where there is none."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 class Others:

@@ -171,9 +171,49 @@ class Words4(Int4):
         return ((codes.to(dtype) - 8).view(self.n, -1, self.group) * self.scale.to(dtype)[..., None]).view(self.n, self.k)
 
 
+class Gptq(Quantised):
+    """Eight codes along k in a word, which lies beside those of the next rows; scales and zero points less one for each 128 of k, these in words too."""
+
+    group = 128
+
+    def stored(self, n: int, k: int, dtype: torch.dtype) -> dict[str, Tensor]:
+        words = {
+            name: torch.randint(-(2**31), 2**31, shape).to(torch.int32) for name, shape in {"codes": (k // 8, n), "zeros": (k // self.group, n // 8)}.items()
+        }
+        return words | {"scale": self.scales(k // self.group, n, dtype=dtype, top=6.5)}
+
+    def weight(self, dtype: torch.dtype) -> Tensor:
+        places = torch.arange(0, 32, 4, dtype=torch.int32, device=self.codes.device)
+        codes = ((self.codes.unsqueeze(1) >> places.unsqueeze(-1)) & 15).view(-1, self.group, self.n)
+        zeros = ((self.zeros.unsqueeze(2) >> places) & 15).view(-1, 1, self.n) + 1
+        return (self.scale.to(dtype).unsqueeze(1) * (codes - zeros)).view(self.k, self.n).t()
+
+
+class GptqSmall(Gptq):
+    group = 64
+
+
+class Nf4(Quantised):
+    """Two codes a byte, the upper first, of a table of 16; a scale for each 64 of k."""
+
+    def stored(self, n: int, k: int, dtype: torch.dtype) -> dict[str, Tensor]:
+        table = torch.distributions.Normal(0, 1).icdf(torch.linspace(0.03, 0.97, 16)) / 1.9
+        return {
+            "codes": torch.randint(0, 256, (n * k // 2, 1), dtype=torch.uint8),
+            "table": table,
+            "scale": self.scales(n * k // 64, 1, dtype=torch.float32, top=0.5),
+        }
+
+    def weight(self, dtype: torch.dtype) -> Tensor:
+        codes = torch.stack((self.codes >> 4, self.codes & 15), -1).reshape(-1, 64).long()
+        wide = torch.promote_types(dtype, torch.float32)
+        return (self.table.to(wide)[codes] * self.scale.to(wide)).view(self.n, self.k).to(dtype)
+
+
 FORMS: dict[str, type[Quantised]] = {
     "int8": Int8, "int8_weights": Int8Weights, "uint8": UInt8, "int8_groups": Int8Groups, "e4m3": Float8, "e5m2": Float8Wide,
     "e4m3_blocks": Float8Blocks, "int4": Int4, "int4_small": Int4Small, "uint4": UInt4, "words4": Words4,
+    "gptq": Gptq, "gptq_small": GptqSmall, "nf4": Nf4,
 }  # fmt: skip
 
 

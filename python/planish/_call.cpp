@@ -73,7 +73,7 @@ struct Parameter {
 };
 struct Child {
   PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
-  std::vector<PyObject*> pre_hooks;  ///< that it had when it was captured
+  std::vector<PyObject*> pre_hooks, hooks;  ///< that it had when it was captured
 };
 
 struct Fresh {
@@ -314,7 +314,8 @@ Look modules_are_captured(const Plan& plan, PyObject* module) {
   }
   for (const Child& child : plan.children) {
     same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
-           holds(child.attributes, plan.training, child.training) && same_entries(child.attributes, plan.hooks, {}) &&
+           holds(child.attributes, plan.training, child.training) &&
+           same_entries(child.attributes, plan.hooks, child.hooks) &&
            same_entries(child.attributes, plan.pre_hooks, child.pre_hooks) &&
            PyDict_GetItemWithError(child.attributes, plan.forward) == nullptr;
   }
@@ -652,9 +653,12 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->children.push_back(
-        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}});
+        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}, {}});
+    Child& child = plan->children.back();
     PyObject* hooks = read.item(row, 5);
-    for (Py_ssize_t k = 0; k < read.size(hooks); ++k) plan->children.back().pre_hooks.push_back(read.item(hooks, k));
+    for (Py_ssize_t k = 0; k < read.size(hooks); ++k) child.pre_hooks.push_back(read.item(hooks, k));
+    hooks = read.size(row) > 6 ? read.item(row, 6) : nullptr;  // earlier guards let none pass
+    for (Py_ssize_t k = 0; hooks != nullptr && k < read.size(hooks); ++k) child.hooks.push_back(read.item(hooks, k));
   }
   rows = read.field("sizes");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {

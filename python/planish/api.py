@@ -28,7 +28,7 @@ from planish.functions import Function, is_function
 from planish.optimized import Optimized, gained, is_proved, named
 from planish.pieces.search import Search, seconds
 from planish.ship.live import FALLBACKS, detach, load
-from planish.ship.reach import REMEDY, reach, weight_hooks
+from planish.ship.reach import REMEDY, package_hooks, reach, weight_hooks
 
 __all__ = ["Optimized", "Settings", "Status", "detach", "load", "optimize", "status"]
 
@@ -214,9 +214,9 @@ def _search(
 
 
 def _hooked(module: nn.Module) -> str:
-    """The first part of a module with a hook that is no weight's, in the beginning of a sentence; empty where there is none."""
+    """The first part of a module with a hook that is no weight's and no package's own, in the beginning of a sentence; empty where there is none."""
     for name, part in module.named_modules():
-        own = weight_hooks(part).values()
+        own = (*weight_hooks(part).values(), *package_hooks(part))
         for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values()):
             if name and not any(hook is known for known in own):
                 return f"'{name}' has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}),"

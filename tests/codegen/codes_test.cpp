@@ -35,7 +35,7 @@ constexpr std::int64_t features = 1024, depth = 1024, tokens = 3;
 
 /// A linear layer [tokens, depth] → [tokens, features] in bf16, and its inputs' values, by input.
 struct Layer : GraphBuilder {
-  int x = -1, codes = -1, scale = -1, zero = -1;
+  int x = -1, codes = -1, scale = -1, zero = -1, table = -1;
   std::int64_t group = depth;
 
   int as_bf16(int v) { return node("_to_copy", {V("self", v)}, shape(v), DType::bf16); }
@@ -58,6 +58,17 @@ struct Layer : GraphBuilder {
   }
   int factor(DType dtype = DType::bf16) { return scale = input({features, depth / group, 1}, dtype); }
   int row_factor(DType dtype) { return scale = input({features, 1}, dtype); }
+  int shifts() { return node("arange.start_step", {I("start", 0), I("end", 32), I("step", 4)}, {8}, DType::i32); }
+  /// Codes of words, whose place in the word is a dim of its own, behind the others or before the last one.
+  int unpacked(int words, bool behind) {
+    Shape one = shape(words), all = one;
+    const auto at = static_cast<std::ptrdiff_t>(behind ? one.size() : one.size() - 1);
+    one.insert(one.begin() + at, 1), all.insert(all.begin() + at, 8);
+    const int word = node("unsqueeze", {V("self", words), I("dim", at)}, one, DType::i32);
+    const int by = behind ? shifts() : node("unsqueeze", {V("self", shifts()), I("dim", -1)}, {8, 1}, DType::i32);
+    return masked(node("bitwise_right_shift.Tensor", {V("self", word), V("other", by)}, all, DType::i32));
+  }
+  void product(int w) { output(node("mm", {V("self", x), V("mat2", w)}, {tokens, features}, DType::bf16)); }
   void linear(int w) { output(node("linear", {V("input", x), V("weight", w)}, {tokens, features}, DType::bf16)); }
 };
 
@@ -69,7 +80,8 @@ struct Form {
   int bits;
   /// The code of an element, of the stored bytes.
   std::function<double(const unsigned char* stored, std::int64_t n, std::int64_t k)> code;
-  double zero = 0;  ///< what is taken off beside the loaded zero point
+  double zero = 0;      ///< what is taken off beside the loaded zero point
+  bool turned = false;  ///< scales and zero points lie by group and then by row, zero points in words and less one
 };
 
 double low_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
@@ -77,6 +89,10 @@ double low_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
 }
 double high_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
   return stored[n * depth / 2 + k / 2] >> ((k + 1) % 2 * 4) & 15;
+}
+/// A table of 16 numbers.
+double looked_up(int code) {
+  return (code - 7) * std::abs(code - 7) / 64.0;
 }
 double two_complement(const unsigned char* stored, std::int64_t n, std::int64_t k) {
   const double v = low_first(stored, n, k);
@@ -89,7 +105,8 @@ double of_e4m3(unsigned c) {
   return c >= 128 ? -size : size;
 }
 
-const std::vector<Form>& forms() {
+/// Whose codes, one after the other along k, mean themselves.
+const std::vector<Form>& plain_forms() {
   const auto as_i8 = [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
     return static_cast<double>(static_cast<signed char>(stored[n * depth + k]));
   };
@@ -188,6 +205,57 @@ const std::vector<Form>& forms() {
   return all;
 }
 
+/// Words that lie beside those of other rows (GPTQ), and codes that a table means (nf4).
+std::vector<Form> other_forms() {
+  return {{"nibbles of words beside those of other rows, with zero points in words, in groups of 128",
+           [](Layer& l) {
+             l.group = 128;
+             l.codes = l.input({depth / 8, features}, DType::i32);
+             l.zero = l.input({depth / 128, features / 8}, DType::i32);
+             l.scale = l.input({depth / 128, features}, DType::bf16);
+             const Shape groups{depth / 128, 1, features};
+             const int zeros = l.viewed(l.unpacked(l.zero, true), groups);
+             const int more = l.node("add.Tensor", {V("self", zeros), I("other", 1)}, groups, DType::i32);
+             const Shape whole{depth / 128, 128, features};
+             const int q = l.viewed(l.unpacked(l.codes, false), whole);
+             const int off = l.node("sub.Tensor", {V("self", q), V("other", more)}, whole, DType::i32);
+             const int factor = l.viewed(l.scale, groups);
+             l.product(l.viewed(l.node("mul.Tensor", {V("self", factor), V("other", off)}, whole, DType::bf16),
+                                {depth, features}));
+           },
+           Codes::Form::nibbles, Codes::Scale::step, 4,
+           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
+             return static_cast<double>(stored[(k / 8 * features + n) * 4 + k % 8 / 2] >> (k % 2 * 4) & 15);
+           },
+           0, true},
+          {"codes of a table, in groups of 64",
+           [](Layer& l) {
+             l.group = 64;
+             l.codes = l.input({features * depth / 2, 1}, DType::u8);
+             l.table = l.input({16});
+             const int high = l.moved(l.codes, "right", 4), low = l.masked(l.codes);
+             const int pairs =
+                 l.node("stack", {VS("tensors", {high, low}), I("dim", -1)}, {features * depth / 2, 1, 2}, DType::u8);
+             const Shape whole{features, depth / 64, 64};
+             const int wide = l.node("_to_copy", {V("self", l.viewed(pairs, whole))}, whole, DType::i64);
+             const int value = l.node("index.Tensor", {V("self", l.table), VS("indices", {wide})}, whole);
+             l.linear(l.viewed(l.as_bf16(l.with("mul", value, l.factor(DType::f32), DType::f32)), {features, depth}));
+           },
+           Codes::Form::computed, Codes::Scale::none, 4,
+           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
+             return looked_up(static_cast<int>(high_first(stored, n, k)));
+           }}};
+}
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = [] {
+    std::vector<Form> found = other_forms();
+    found.insert(found.end(), plain_forms().begin(), plain_forms().end());
+    return found;
+  }();
+  return all;
+}
+
 /// The kernel that is a layer's only one.
 Kernel only_kernel(const Form& form, Layer& layer) {
   layer.x = layer.input({tokens, depth}, DType::bf16);
@@ -218,6 +286,7 @@ TEST_CASE("weights of 8 and 4 bits are part of the product that reads them, what
     CHECK(found->codes()->scaled == form.scaled);
     CHECK(found->codes()->bits == form.bits);
     CHECK(found->codes()->zeroed == (layer.zero >= 0));
+    CHECK((found->codes()->pitch > 0) == form.turned);
     CHECK(template_of(kernel).name() == "skinny");
     const auto guesses = seeds(kernel, h200());
     REQUIRE_FALSE(guesses.empty());
@@ -276,6 +345,23 @@ std::string run_text(std::size_t i, const Kernel& kernel, const Skinny& product,
                      i, given, plan.blocks, plan.warps * 32);
 }
 
+void fill_table(std::vector<unsigned char>& bytes) {
+  for (int code = 0; code < 16; ++code) {
+    const auto value = static_cast<float>(looked_up(code));
+    std::memcpy(&bytes[static_cast<std::size_t>(code) * 4], &value, 4);
+  }
+}
+
+/// Words of nibbles, each one less than what is taken off.
+std::vector<double> fill_zero_points(std::vector<unsigned char>& bytes, const std::function<unsigned()>& draw) {
+  std::vector<double> zeros;
+  for (auto& byte : bytes) {
+    byte = static_cast<unsigned char>(draw());
+    zeros.push_back((byte & 15) + 1), zeros.push_back((byte >> 4) + 1);
+  }
+  return zeros;
+}
+
 TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
   const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", "#include <skinny_cpu.h>\n"}}};
   const std::array<std::string_view, 1> names{"sm90/skinny.cuh"};
@@ -287,7 +373,7 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
     const auto product = skinny_of(kernels.back());
     REQUIRE(product.has_value());
     SkinnyPlan plan;
-    plan.tiles = i % 2 == 0 ? 1 : 2;
+    plan.tiles = i % 2 == 0 && !forms()[i].turned ? 1 : 2;
     plan.warps = 4;
     plan.stages = 3;
     plan.blocks = 2;
@@ -322,6 +408,14 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
           byte = static_cast<unsigned char>(input.dtype == DType::f8_e4m3 ? draw() & 0xb7U : draw());
         continue;
       }
+      if (input.value == layer.table) {
+        fill_table(bytes);
+        continue;
+      }
+      if (input.value == layer.zero && input.dtype == DType::i32) {
+        zeros = fill_zero_points(bytes, draw);
+        continue;
+      }
       std::vector<double>& meaning = input.value == layer.x ? x : input.value == layer.scale ? scales : zeros;
       for (std::size_t e = 0; e < count; ++e) {
         const double value = input.value == layer.x       ? static_cast<double>(draw() % 512) / 256 - 1
@@ -343,10 +437,7 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
     memory.emplace_back(static_cast<std::size_t>(tokens * features) * 2);
     std::vector<void*> pointers;
     std::vector<std::size_t> sizes;
-    for (auto& bytes : memory) {
-      pointers.push_back(bytes.data());
-      sizes.push_back(bytes.size());
-    }
+    for (auto& bytes : memory) pointers.push_back(bytes.data()), sizes.push_back(bytes.size());
     const auto run = compiled.function<int(void**, const std::size_t*, int)>(fmt::format("run_{}", i));
     CHECK(run(pointers.data(), sizes.data(), static_cast<int>(pointers.size())) == 0);
     int wrong = 0;
@@ -354,7 +445,8 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
       for (std::int64_t m = 0; m < tokens; ++m) {
         double exact = 0, squares = 0;
         for (std::int64_t k = 0; k < depth; ++k) {
-          const auto g = static_cast<std::size_t>(n * (depth / layer.group) + k / layer.group);
+          const auto g = static_cast<std::size_t>(form.turned ? k / layer.group * features + n
+                                                              : n * (depth / layer.group) + k / layer.group);
           double w = form.code(stored, n, k) - form.zero;
           if (!zeros.empty()) w -= zeros[g];
           const double term = w * scales[g] * x[static_cast<std::size_t>(m * depth + k)];

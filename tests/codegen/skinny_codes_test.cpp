@@ -68,7 +68,7 @@ template <class P> int every_code() {
 }
 
 // ---- products ----
-template <int N, int K, int M, int PARTS, int TILES, int WARPS, int STAGES, int BLOCKS, bool RING, bool KEPT, SkinnyCode CODE, SkinnyScale SCALE, int GROUP, bool ZEROS, u32 ORDER, bool BF16 = true>
+template <int N, int K, int M, int PARTS, int TILES, int WARPS, int STAGES, int BLOCKS, bool RING, bool KEPT, SkinnyCode CODE, SkinnyScale SCALE, int GROUP, bool ZEROS, u32 ORDER, bool BF16 = true, bool ACROSS = false>
 struct Policy {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, tiles = TILES, warps = WARPS, stages = STAGES;
   static constexpr int blocks = BLOCKS, resident = 1, statistics = 0, group = GROUP;
@@ -78,10 +78,14 @@ struct Policy {
   static constexpr int bits = CODE == code_nibbles ? 4 : 8, zero = 0;
   static constexpr bool flipped = false, zeroed = ZEROS;
   static constexpr u32 order = ORDER;
+  static constexpr bool across = ACROSS;
+  static constexpr long long pitch = PARTS * N * 4;
+  // Where a row's word lies, with eight codes.
+  static constexpr long long word_at(int part, int row, int k) { return (k / 8 * (PARTS * N) + part * N + row) * 4ll; }
   using Args = ::Args;
   static void touch(const Args&) {}
   static void touch_row(const Args&, int, int, int) {}
-  static const void* weight(const Args& a, int part, int row) { return a.codes + ((long long)part * N + row) * (K * bits / 8); }
+  static const void* weight(const Args& a, int part, int row) { return a.codes + (across ? word_at(part, row, 0) : ((long long)part * N + row) * (K * bits / 8)); }
   static int place(int part, int row, int piece) { return (part * N + row) * (K / GROUP) + piece * (128 / bits) / GROUP; }
   static float scale(const Args& a, int part, int row, int piece) { return a.scales[place(part, row, piece)]; }
   static float zero_point(const Args& a, int part, int row, int piece) { return a.zeros[place(part, row, piece)]; }
@@ -129,7 +133,7 @@ template <class P> int product() {
         double exact = 0;
         for (int at = 0; at < K; ++at) {
           const size_t row = (size_t)p * N + n;
-          const u8 byte = codes[row * bytes + at * P::bits / 8];
+          const u8 byte = codes[P::across ? P::word_at(p, n, at) + at % 8 / 2 : row * bytes + at * P::bits / 8];
           const u32 code = P::bits == 8 ? byte : byte >> at % 2 * 4 & 15;
           const int k = at / 8 * 8 + element_at[at % 8];
           const size_t g = row * (K / P::group) + k / P::group;
@@ -160,6 +164,8 @@ extern "C" int product_3() { return product<Policy<50, 256, 9, 1, 1, 2, 3, 1, tr
 extern "C" int product_4() { return product<Policy<33, 640, 5, 1, 1, 2, 9, 2, true, true, code_nibbles, scale_step, 128, true, nibbles_order>>(); }
 extern "C" int product_5() { return product<Policy<20, 288, 16, 1, 1, 2, 2, 1, true, false, code_nibbles, scale_piece, 32, true, high_first, false>>(); }
 extern "C" int product_6() { return product<Policy<16, 256, 1, 3, 1, 1, 1, 1, true, true, code_nibbles, scale_row, 256, false, nibbles_order>>(); }
+extern "C" int product_8() { return product<Policy<36, 256, 3, 1, 2, 2, 2, 2, true, true, code_nibbles, scale_step, 128, true, nibbles_order, true, true>>(); }
+extern "C" int product_9() { return product<Policy<100, 160, 9, 2, 4, 2, 1, 1, false, false, code_nibbles, scale_piece, 32, true, nibbles_order, false, true>>(); }
 extern "C" int product_7() { return product<Policy<35, 128, 2, 1, 1, 1, 2, 1, true, true, code_computed, scale_row, 128, false, plain>>(); }
 )";
 
@@ -172,7 +178,7 @@ TEST_CASE("products of weights in 8 and 4 bits are right on a CPU, and all codes
     CAPTURE(i);
     CHECK(compiled.function<int()>(fmt::format("code_{}", i))() == 0);
   }
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 10; ++i) {
     CAPTURE(i);
     CHECK(compiled.function<int()>(fmt::format("product_{}", i))() == 0);
   }

@@ -166,6 +166,8 @@ REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
     (lambda x, n: x.repeat_interleave(n, 0), (X, torch.tensor([1, 2, 0, 3])), Refused("data_dependent", "uses repeat_interleave ", "(n, 0)", "output_size")),
     (lambda n: n.unique(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses _unique2 ", "n.unique()", "as an input")),
     (lambda n: n.bincount(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses bincount ", "n.bincount()", "scatter_add")),
+    (lambda n: n.bincount(minlength=6), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses bincount ", "n.bincount(", "x.clamp(0, n - 1)")),
+    (lambda x: x.argmax(1).bincount(minlength=5), (X,), Refused("data_dependent", "uses bincount ", "bincount(", "x.clamp(0, n - 1)")),
     (lambda x: x * x.sum().item(), (X,), Refused("data_dependent", "a Python number of a tensor ", ".item()", "keep it a tensor")),
     (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
     (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
@@ -259,7 +261,56 @@ def pruned() -> nn.Module:
     return layers
 
 
+def counts_picked(x: torch.Tensor) -> torch.Tensor:
+    """How many rows pick each column, in ways that say themselves that no number is larger."""
+    picked = x.topk(2).indices.flatten()
+    n = picked.numel()
+    return torch.stack([
+        torch.bincount(picked, minlength=6), torch.bincount(picked % 4, minlength=6), torch.bincount(x.argmax(1), minlength=6),
+        torch.bincount((x.flatten()[:n] * 9).long().clamp(0, 5), minlength=6), torch.bincount((x > 0).flatten().long(), minlength=6),
+    ])  # fmt: skip
+
+
+def masks(x: torch.Tensor) -> list[torch.Tensor]:
+    """Few places of each row, some of them twice, in the last dim and in the first, of larger sources and in other types."""
+    picked = x.topk(3).indices % 4
+    few = x.argsort(0)[:2]
+    return [
+        torch.zeros(4, 6).scatter(1, picked, 1.0), torch.full((4, 6), True).scatter(-1, picked, False), torch.zeros(4, 6).scatter_add(1, picked, x),
+        torch.zeros(5, 6, dtype=torch.int64).scatter(0, few, 7), torch.ones(4, 6).bfloat16().scatter_add(0, few, x.bfloat16()),
+        torch.zeros_like(x).scatter_add(1, picked[:2], x), torch.zeros(4, 6).scatter(1, picked, -0.5),
+    ]  # fmt: skip
+
+
+CODES = torch.arange(2048, dtype=torch.int32).view(32, 64) % 16
+
+
+def writes_rows(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    """As caches are written by hand: one place of a dim, a number or a row for it, wherever the dim stands."""
+    found = [x.view(2, 2, 6).clone() for _ in range(7)]
+    found[0][:, :, n[0]] = x.view(2, 2, 6)[:, :, 0] * 2
+    found[1][n[1]] = 1.0
+    found[2][..., n[2]] = x[0, :2].double()
+    found[3][..., n[1], :] = x[0]
+    found[4][0, n[1], 1:4] = x[1, :3]
+    found[5][:, -n[1]] = x[None, None, 2:3]
+    found[6][None, :, n[1], None, 2:] = x[3, 2:]
+    return found
+
+
+def multiplies_packed(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    return torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, 32, scales)
+
+
 TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "weights packed by torch": (multiplies_packed, torch.ones(4, 64).bfloat16(), CODES, torch.ones(2, 32, 2).bfloat16()),
+    "masks written into new tensors": (masks, X),
+    "rows written by tensors": (writes_rows, X, torch.tensor([1, 0, 1])),
+    "bincount of a known range": (counts_picked, X),
+    "weighted bincount": (lambda x: torch.bincount(x.argmax(1), x[:, 0], minlength=6), X),
+    "bincount of no rows": (lambda x: torch.bincount(x[:0].argmax(1), minlength=6), X),
+    "rows by tensors": (lambda x, n: (x[n[0]], x[:, n.max()] * 2, x[-n[1]]), X, torch.tensor([2, 1, 3])),
     "measures its own time": (measures, X),
     "flex_attention": (attends, *HEADS),
     "renorm in bf16": (lambda x: x.renorm(2, 0, 1.0), X.bfloat16()),

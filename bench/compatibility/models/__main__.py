@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # children are forked, which thre
 import torch  # noqa: E402
 from entry import Entry, Subject  # noqa: E402
 from libraries import LIBRARIES, versions  # noqa: E402
-from machine import Others, described  # noqa: E402
+from machine import Others, commit, described  # noqa: E402
 from page import latest, read_rows, write  # noqa: E402
 from row import row_of  # noqa: E402
 
@@ -98,7 +98,8 @@ def main() -> int:
     wanted = [e for e in wanted if not options.only or any(word.lower() in e.name.lower() for word in options.only)]
     if not wanted:
         parser.error("no model has such a name")
-    stamp = {"date": str(datetime.date.today()), "torch": found["torch"], "budget_s": 0 if options.capture else options.budget, "machine": described()}
+    stamp = {"date": str(datetime.date.today()), "torch": found["torch"], "budget_s": 0 if options.capture else options.budget, "machine": described(),
+             "commit": commit()}  # fmt: skip
     done = set() if options.again else {(row["library"], row["name"]) for row in latest(read_rows(options.rows)) if row["form"] != "skipped"}
     counts: Counter[str] = Counter()
     options.rows.parent.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,9 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
     tried = sum(row["called"] == "generate" and row["form"] != "skipped" for row in rows)
     counts = ", ".join(f"{forms[form]} {words}" for form, words in _WORDS.items() if forms[form])
     lines = [BEGIN, "", "## Models of libraries", ""]
-    where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}; {machine.in_words(rows)}."
+    commits = Counter(row["commit"] for row in rows if row.get("commit"))
+    at = f"; {', '.join(f'{count} rows at {commit}' for commit, count in commits.most_common())}" if commits else ""
+    where = f"{', '.join(sorted(versions))} beside torch {', '.join(sorted(torch_versions))}; {period}{at}; {machine.in_words(rows)}."
     gained = sum(row["outcome"] == "improved" for row in timed)
     lines += [f"{where} {_ABOUT.format(source=source)}", "", _COLUMNS, ""]
     lines += [f"**{len(rows)} rows: {counts}.** {len(timed)} were searched, of which {gained} gained; without a search no pieces run, and nothing is timed."]

@@ -111,9 +111,10 @@ def _attach(module: torch.nn.Module, eager: torch.nn.Module, folder: Path, call:
     args, kwargs = copy.deepcopy(call)
     shipped = folder / "shipped"
     (shipped / "blobs").mkdir(parents=True)
+    modules = configuration(eager)  # before its first call, which may set up what later ones need
     graph = capture(eager, args, kwargs, shipped / "blobs").graph
     (shipped / "module.py").touch()
-    planish.load(write(shipped, folder, aten_program(graph), graph, modules=configuration(eager)), module)
+    planish.load(write(shipped, folder, aten_program(graph), graph, modules=modules), module)
 
 
 def _other_call(eager: torch.nn.Module, ours: torch.nn.Module, call: Call, seed: int) -> str:

@@ -11,26 +11,31 @@ from torch._guards import detect_fake_mode
 
 from planish.capture.refusals import unsized
 from planish.capture.source import line_of
+from planish.capture.splice import copied
 from planish.errors import task_error
 
 _COND = torch.ops.higher_order.cond
 
 
-def inline_conditions(module: fx.GraphModule, path: Path) -> None:
-    """Replaces each torch.cond of the graph, also those inside branches. The branches are functions of their operands without effects (torch
-    asks that of them), so that running both changes no value; what the one that is not taken costs, a program pays and eager does not.
+def inline_conditions(module: fx.GraphModule, path: Path) -> bool:
+    """Replaces each torch.cond of the graph, also those inside branches; whether there were any. The branches are functions of their operands without
+    effects (torch asks that of them), so that running both changes no value; what the one that is not taken costs, a program pays and eager does not.
     Raises PlanishError (unsupported_op) for branches whose results cannot be chosen from."""
+    any_found = False
     while found := [n for n in module.graph.nodes if n.op == "call_function" and n.target is _COND]:
+        any_found = True
         for node in found:
             _inline(module, node, path)
         module.graph.eliminate_dead_code()  # the branches, and what nothing reads of them
         module.recompile()
+    return any_found
 
 
 def _inline(module: fx.GraphModule, node: fx.Node, path: Path) -> None:
-    condition, yes, no, operands = node.args
+    given: Any = node.args
+    condition, yes, no, operands = given
     with module.graph.inserting_before(node):
-        sides = [_copied(module, branch, operands) for branch in (yes, no)]
+        sides = [copied(module, branch, operands) for branch in (yes, no)]
         chosen = [_chosen(module, node, condition, a, b, path) for a, b in zip(*sides, strict=True)]
     if not all(isinstance(result, fx.Node) for result in chosen):
         raise task_error("unsupported_op", path, f"uses torch.cond{line_of(node)}, whose branches give what is no tensor", "return tensors from both branches")
@@ -39,26 +44,6 @@ def _inline(module: fx.GraphModule, node: fx.Node, path: Path) -> None:
         user.replace_all_uses_with(chosen[user.args[1]])
         module.graph.erase_node(user)
     module.graph.erase_node(node)
-
-
-def _copied(module: fx.GraphModule, branch: Any, operands: Any) -> list[Any]:
-    """The branch's nodes, before the one that is replaced; its results."""
-    graph: fx.Graph = getattr(module, branch.target).graph
-    inner = getattr(module, branch.target)
-    known: dict[fx.Node, Any] = {}
-    given = iter(operands)
-    for one in graph.nodes:
-        if one.op == "placeholder":
-            known[one] = next(given)
-        elif one.op == "output":
-            return [known[r] if isinstance(r, fx.Node) else r for r in one.args[0]]
-        elif one.op == "get_attr":  # a branch of a condition inside this one
-            name = f"{branch.target}_{one.target}"
-            setattr(module, name, getattr(inner, one.target))
-            known[one] = module.graph.get_attr(name)
-        else:
-            known[one] = module.graph.node_copy(one, lambda n: known[n])
-    return []
 
 
 def _chosen(module: fx.GraphModule, node: fx.Node, condition: Any, a: Any, b: Any, path: Path) -> Any:

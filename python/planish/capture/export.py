@@ -22,15 +22,22 @@ from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
+from planish.capture.counts import count_in_places, counts_of_fixed_size
 from planish.capture.effects import describe_effects
 from planish.capture.flexible_attention import inline_flexible_attention
+from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
+from planish.capture.known_places import count_constants, take_known_places
+from planish.capture.known_values import KnownValues
 from planish.capture.linear_algebra import checks_as_operators
+from planish.capture.loops import unroll_loops
 from planish.capture.numbers import Numbers, document
+from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.selections import RowsByTensors, select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
@@ -99,7 +106,8 @@ def export_program(
     report_stage("capturing it with torch.export")
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
-        shapes_of_grouped_products(), own_lines_kept(), refusals(path), draws.seeding_refused(path), _answering(model, known),
+        shapes_of_grouped_products(), counts_of_fixed_size(), RowsByTensors(), own_lines_kept(), refusals(path),
+        draws.seeding_refused(path), _answering(model, known),
         taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
@@ -181,18 +189,29 @@ def _captured(
 ) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
     inlined = inline_flexible_attention(exported)
-    with shapes_of_recurrent_networks(), shapes_of_grouped_products(), checks_as_operators(), refusals(path), gradients_refused(exported, path):
+    with (
+        shapes_of_recurrent_networks(), shapes_of_grouped_products(), counts_of_fixed_size(), checks_as_operators(), refusals(path),
+        gradients_refused(exported, path),
+    ):  # fmt: skip
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module
+    select_by_tensors(graph_module.graph)
     _refuse_unsized(graph_module, path)
-    inline_conditions(graph_module, path)
+    known_values = KnownValues.of(program)
+    while inline_conditions(graph_module, path) or unroll_loops(graph_module, known_values):
+        pass
     if inlined:
         graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
     name_grouped_products(graph_module.graph)
     weigh_beside_sinks(graph_module.graph)
+    count_in_places(graph_module.graph, Ranges(known_values), path)
+    ask_instead_of_writing(graph_module.graph)
+    take_known_places(graph_module.graph, known_values)
+    known_values.erase_unread(graph_module.graph)
+    count_constants(graph_module.graph, known_values)
     device = device_of((args, kwargs), model)
     draws.write_dropouts(graph_module.graph, device.type == "cpu")
     draws.draw_where_they_lie(graph_module.graph)

@@ -24,7 +24,7 @@ _FIXED_SIZE = {
     "masked_select": _OWN_SHAPE,
     "index": _OWN_SHAPE,
     "repeat_interleave": "say how long the result is: repeat_interleave(..., output_size=n)",
-    "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x)))",
+    "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x))), or bincount(x.clamp(0, n - 1), minlength=n)",
     "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give one_hot and the like their sizes as numbers",
 }
 _CONTAINERS = "pass and return tensors, numbers, and tuples, lists, dicts, dataclasses or plain objects of them (docs/python.md)"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 
 def spliced(graph: fx.Graph, before: fx.Node, function: Callable[..., Any], given: Sequence[fx.Node]) -> Any:
@@ -22,3 +23,26 @@ def spliced(graph: fx.Graph, before: fx.Node, function: Callable[..., Any], give
                 known[one] = graph.node_copy(one, lambda n: known[n])
                 known[one].meta = about | {"val": one.meta["val"]}
     return fx.node.map_arg(traced.graph.output_node().args[0], lambda n: known[n])
+
+
+def copied(module: fx.GraphModule, function: fx.Node, operands: Sequence[Any]) -> list[Any]:
+    """The nodes of a function that the graph holds, with `operands` for its arguments, where the graph inserts now; its results."""
+    inner = getattr(module, str(function.target))
+    known: dict[fx.Node, Any] = {}
+    given = iter(operands)
+    for one in inner.graph.nodes:
+        if one.op == "placeholder":
+            known[one] = next(given)
+        elif one.op == "output":
+            found = one.args[0]
+            return [known[r] if isinstance(r, fx.Node) else r for r in (found if isinstance(found, tuple | list) else (found,))]
+        elif one.op == "get_attr":  # a function inside this one
+            name = f"{function.target}_{one.target}"
+            setattr(module, name, getattr(inner, one.target))
+            known[one] = module.graph.get_attr(name)
+        else:
+            known[one] = module.graph.node_copy(one, lambda n: known[n])
+            if "val" in one.meta:  # of its own: what traces nodes tells them apart by these
+                with torch.no_grad():
+                    known[one].meta["val"] = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, one.meta["val"])
+    return []

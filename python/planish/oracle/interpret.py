@@ -216,7 +216,7 @@ class Double(Mode):
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, NotImplementedError) as error:
-            if "not implemented" not in str(error) and "xpected" not in str(error) and "dtype" not in str(error):
+            if "not implemented" not in str(error) and "xpect" not in str(error) and "dtype" not in str(error):
                 raise
             return self._narrow_call(node, args, kwargs)
 

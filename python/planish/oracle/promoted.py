@@ -30,7 +30,7 @@ _TO = {"float": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16
 _ANSWERS = {torch.Tensor.dtype: lambda t: stands_for(t), torch.Tensor.itemsize: lambda t: stands_for(t).itemsize}  # type: ignore[attr-defined]
 _READS_MEMORY = {"data_ptr", "__dlpack__", "untyped_storage", "storage"}
 _READS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-_NO_DOUBLE = ("not implemented", "xpected", "dtype", "scalar type")
+_NO_DOUBLE = ("not implemented", "xpect", "dtype", "scalar type")
 _ATTENTION = functional.scaled_dot_product_attention
 
 #: Operators that make memory and leave what lies there.

@@ -66,7 +66,7 @@ class _Bound:
     reached: reach.Reached  # what forward can reach beside that, as it was
     sizes: list[tuple[dict[str, Any], int]]  # how many submodules each has
     ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
-    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[Any, ...]]]
+    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[Any, ...], tuple[Any, ...]]]
     turns: _Turns
     unused: list[int]
     users: list[tuple[Any, ...]]
@@ -310,7 +310,8 @@ class Attachment:
                 return None
             if name:
                 parent, _, key = name.rpartition(".")
-                bound.tree.append((modules[parent]._modules, key, child, self._training[name], tuple(weight_hooks(child).values())))
+                hooks = tuple(weight_hooks(child).values()), reach.package_hooks(child)
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name], *hooks))
         users: list[tuple[int, Any]] = []
         bound.params = []
         for position, b in enumerate(executor.bindings):
@@ -470,17 +471,17 @@ class Attachment:
             bound = None if device is None else self._bind(module, device)
             if bound is None:
                 return self._refuse(self.why or "the call has no tensor")
-        for parent, key, child, training, hooks in bound.tree:
+        for parent, key, child, training, hooks, behind in bound.tree:
             attributes = vars(child)
             if (
                 parent.get(key) is not child
                 or "forward" in attributes
                 or (training is not None and child.training is not training)
-                or child._forward_hooks
+                or ((behind or child._forward_hooks) and tuple(child._forward_hooks.values()) != behind)
                 or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                return self._refuse(_how_changed(parent, key, child, training))
+                return self._refuse(_how_changed(parent, key, child, training, behind))
         for submodules, count in bound.sizes:
             if len(submodules) != count:
                 self._reset()
@@ -733,7 +734,7 @@ def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module
     return None if baseline == "eager" else Compiled(original, baseline)
 
 
-def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None) -> str:
+def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None, known: tuple[Any, ...]) -> str:
     """In which of the ways that a call asks for a part of a module is no longer as captured."""
     part = f"the module's part '{key}'"
     if parent.get(key) is not child:
@@ -743,8 +744,10 @@ def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: b
     if training is not None and child.training is not training:
         return f"{part} is in {'training' if child.training else 'eval'} mode, captured was the other"
     for hook in (*child._forward_hooks.values(), *child._forward_pre_hooks.values()):
+        if any(hook is one for one in known):
+            continue
         return f"{part} has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}), which its program would not run"
-    return f"{part} no longer has the hook that computed its weight"
+    return f"{part} no longer has the hooks that it had when it was captured"
 
 
 def _callers_level() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import ast
 import builtins
+import contextvars
 import copyreg
 import datetime
 import decimal
@@ -103,6 +104,18 @@ class _Registered:
         found = {f"{known.__module__}.{known.__qualname__}" for ref in registry if (known := ref()) is not None}
         derived: list[type] = type.__subclasses__(cls)
         return found.union(*(self._of(inner) for inner in derived if isinstance(inner, abc.ABCMeta)))
+
+
+def context_variables(function: types.FunctionType) -> list[contextvars.ContextVar[Any]]:
+    """Those that a function loads by a global name, or that an object under such a name keeps."""
+    loaded = [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    kept = [value for thing in loaded if not isinstance(thing, types.ModuleType | type) for value in getattr(thing, "__dict__", {}).values()]
+    return [value for value in (*loaded, *kept) if isinstance(value, contextvars.ContextVar)]
+
+
+def whether_set(variable: contextvars.ContextVar[Any]) -> Question:
+    """What asks whether a variable of the context holds something: a caller further out that records what hooks see."""
+    return Question(f"whether the context variable {variable.name!r} is set", lambda: variable.get(None) is not None)
 
 
 def registered(cls: type) -> Question | None:

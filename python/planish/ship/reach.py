@@ -36,7 +36,7 @@ else:
     CACHED, COMPARED, Difference, Reached = frozen.CACHED, frozen.COMPARED, frozen.Difference, frozen.Reached
     first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
 
-__all__ = ["Difference", "Reached", "reach", "unlike", "weight_hooks"]
+__all__ = ["Difference", "Reached", "package_hooks", "reach", "unlike", "weight_hooks"]
 
 Tensor = torch.Tensor
 _PLAIN = (Tensor, nn.Parameter)
@@ -158,6 +158,7 @@ class _Walk:
         stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
         self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
         self._hooks = {id(m): weight_hooks(m) for m in self.modules.values()}
+        self._variables: dict[int, outside.Question] = {}  # of the context, that hooks read
         self._lenient = 0  # inside what belongs to a package
         self._soft = 0  # inside what may be there or not
         self._deep = 0  # calls from one function of a package to the next
@@ -317,6 +318,11 @@ class _Walk:
         for hook_name, hook in self._hooks.get(id(module), {}).items():
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
+        for number, hook in enumerate(package_hooks(module) if registered else ()):
+            self._say(f"{prefix}(hook {number})", f"{hook.__module__}.{hook.__qualname__}")
+            self._visit(hook, f"{prefix}(hook {number})")
+            for variable in outside.context_variables(hook):
+                self._ask(self._variables.setdefault(id(variable), outside.whether_set(variable)), f"context variable {variable.name}")
         self._shadows(type(module), holder, attributes)
         bases = [names.dictionary_of(base) for base in type(module).__mro__ if base not in (object, nn.Module)]
         for key in sorted((self.known | self._mentions(type(module))).intersection(key for store in _OF_MODULES for key in attributes[store])):
@@ -988,3 +994,14 @@ def weight_hooks(module: nn.Module) -> dict[str, Any]:
 
     hooks = [h for h in module._forward_pre_hooks.values() if isinstance(h, SpectralNorm | WeightNorm | BasePruningMethod)]
     return {vars(hook).get("name") or vars(hook)["_tensor_name"]: hook for hook in hooks}
+
+
+def package_hooks(module: nn.Module) -> tuple[Any, ...]:
+    """Hooks behind a module's forward that its class's own package registered, as transformers does where hidden states are asked for: code of
+    the package that a call runs, like its modules' forwards."""
+    home = type(module).__module__.partition(".")[0]
+    return tuple(h for h in module._forward_hooks.values() if isinstance(h, types.FunctionType) and _is_of(h, home))
+
+
+def _is_of(function: types.FunctionType, package: str) -> bool:
+    return function.__module__.partition(".")[0] == package and names.whose(function.__code__.co_filename) == "installed"

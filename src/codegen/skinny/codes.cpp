@@ -216,8 +216,9 @@ class CodeFinder {
     double most = 0;
     for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
       const Node& one = old(id);
-      if (one.op == Op::reduced || one.op == Op::scanned || gathers(one)) return no_codes("sums, or gathered");
-      if (one.op != Op::load) continue;
+      if (one.op == Op::reduced || one.op == Op::scanned) return no_codes("sums");
+      if (one.op != Op::load || looks_up(kernel_, one)) continue;
+      if (gathers(one)) return no_codes("gathered elements");
       const Input& input = kernel_.inputs[static_cast<std::size_t>(one.input)];
       const double bytes = static_cast<double>(input.storage_elements) * size_of(input.dtype);
       if (bytes > most) most = bytes, out_.input = one.input;
@@ -250,7 +251,7 @@ class CodeFinder {
     PieceUnroller unroller(kernel_, to, k_, out_.variable, out_.count());
     std::vector<int> weights;
     for (int j = 0; j < out_.count(); ++j) weights.push_back(unroller.at(factor_, j));
-    PLANISH_CHECK(one_run(weights));
+    if (const Status along = one_run(weights); !along && !across(weights)) return std::unexpected(along.error());
     std::vector<CodeElement> elements;
     for (const int weight : weights) elements.push_back(taken_apart(weight));
     if (!one_scale(elements)) {
@@ -294,11 +295,50 @@ class CodeFinder {
       if (!(*begin == row)) return no_codes("codes of a piece in several places");
     }
     if (!begin) return no_codes("no codes");
-    std::vector<IndexExpr::Term> terms;
-    for (const auto& term : begin->terms())
-      if (term.atom.variable != out_.variable) terms.push_back(term);
-    out_.begin = IndexExpr::build(begin->constant_term(), std::move(terms));
+    begin_at(begin->constant_term(), *begin);
     return {};
+  }
+
+  void begin_at(std::int64_t constant, const IndexExpr& place) {
+    std::vector<IndexExpr::Term> terms;
+    for (const auto& term : place.terms())
+      if (term.atom.variable != out_.variable) terms.push_back(term);
+    out_.begin = IndexExpr::build(constant, std::move(terms));
+  }
+
+  /// Whether a piece is four words of a row, each beside those of the next rows: as GPTQ packs weights along k, and
+  /// stores them with rows of k.
+  bool across(const std::vector<int>& weights) {
+    constexpr std::int64_t words = piece_bytes / 4;
+    if (size_of(stored_as(out_.input)) != 4 || n_.empty() || kernel_.space.extent(n_.back()) % words != 0) return false;
+    std::optional<IndexExpr> begin;
+    std::int64_t pitch = 0;
+    std::array<bool, words> there{};
+    for (const int id : printing::closure(out_.piece, weights, [](int) { return false; })) {
+      const Node& one = node(id);
+      if (!is_code(id)) continue;
+      if (!one.where.empty() || !one.index.is_affine()) return false;
+      const std::int64_t step = one.index.coefficient_of(out_.variable), constant = one.index.constant_term();
+      if (step <= 0 || step % (words * words) != 0 || constant < 0) return false;
+      pitch = step / words;
+      if (constant / pitch >= words || constant % pitch % words != 0) return false;
+      for (const auto& term : one.index.terms()) {
+        const int v = term.atom.variable;
+        if (v == out_.variable) continue;
+        if (std::ranges::find(n_, v) == n_.end()) return false;
+        if (v == n_.back() ? term.coefficient != 1 : term.coefficient < 0 || term.coefficient % words != 0)
+          return false;
+      }
+      if (one.index.coefficient_of(n_.back()) != 1) return false;
+      there[static_cast<std::size_t>(constant / pitch)] = true;
+      const IndexExpr row = IndexExpr::build(constant % pitch, one.index.terms());
+      if (!begin) begin = row;
+      if (!(*begin == row)) return false;
+    }
+    if (!begin || std::ranges::count(there, true) != words) return false;
+    out_.pitch = pitch;
+    begin_at(begin->constant_term(), *begin);
+    return true;
   }
 
   /// Casts that move no value that a code can have, and those whose rounding comes after the product anyway.
@@ -401,21 +441,33 @@ class CodeFinder {
   bool is_narrow_number(int id) const {
     if (half_type(out_.piece, id) == half_ || has_eight_bits(out_.piece, id)) return true;
     while (node(id).op == Op::cast && is_whole_or_float(node(id).dtype)) id = node(id).args[0];
+    // Whole numbers up to 256 are exact in bf16.
     const Node& one = node(id);
     if (one.op == Op::shift_right) return one.dtype == DType::u8;
-    if (one.op != Op::bitwise_and) return false;
-    return std::ranges::any_of(one.args, [&](int arg) {
-      const auto mask = constant(arg);
-      return mask && *mask >= 0 && *mask < 256;
-    });
+    const auto mask = largest(id);
+    return mask && *mask <= 256;
+  }
+
+  /// The largest number of a node that is masked, and maybe one more (as GPTQ's zero points), or nothing.
+  std::optional<std::int64_t> largest(int id) const {
+    while (node(id).op == Op::cast && is_whole(node(id).dtype)) id = node(id).args[0];
+    const Node& one = node(id);
+    if (one.op != Op::bitwise_and && one.op != Op::add) return std::nullopt;
+    for (const int a : {0, 1}) {
+      const auto number = constant(one.args[static_cast<std::size_t>(a)]);
+      if (!number || *number < 0 || *number > 256) continue;
+      if (one.op == Op::bitwise_and) return number;
+      const auto other = largest(one.args[static_cast<std::size_t>(1 - a)]);
+      return other ? std::optional(*other + *number) : std::nullopt;
+    }
+    return std::nullopt;
   }
 
   /// The number of a node that is a code as it lies, or nothing.
   std::optional<CodePlace> place_of(int id) const {
     const DType stored = stored_as(out_.input);
     const auto bytes = [&](int load) {
-      const std::int64_t step = piece_bytes / size_of(stored);
-      return static_cast<int>(node(load).index.constant_term() % step) * size_of(stored) * 8;
+      return static_cast<int>(out_.place(node(load), size_of(stored))) * size_of(stored) * 8;
     };
     while (node(id).op == Op::cast && !is_code(id) && is_whole_or_float(node(id).dtype)) id = node(id).args[0];
     if (is_code(id)) {
@@ -557,13 +609,19 @@ class CodeFinder {
 std::string Codes::note() const {
   constexpr std::array<std::string_view, 6> forms{"int8", "uint8", "e4m3", "e5m2", "nibbles", "computed"};
   constexpr std::array<std::string_view, 4> scales{"no scale", "a scale a row", "a scale a step", "a scale a piece"};
-  return fmt::format("{} bits, {}, {}", bits, forms[static_cast<std::size_t>(form)],
-                     scales[static_cast<std::size_t>(scaled)]);
+  return fmt::format("{} bits, {}, {}{}", bits, forms[static_cast<std::size_t>(form)],
+                     scales[static_cast<std::size_t>(scaled)], pitch > 0 ? ", words beside those of other rows" : "");
+}
+
+bool looks_up(const Kernel& kernel, const Node& load) {
+  constexpr std::int64_t most = 256;
+  return gathers(load) && load.where.empty() && load.index.is_constant() &&
+         kernel.inputs[static_cast<std::size_t>(load.input)].storage_elements <= most;
 }
 
 bool alike(const Codes& a, const Codes& b) {
   return a.form == b.form && a.scaled == b.scaled && a.bits == b.bits && a.zeroed == b.zeroed && a.zero == b.zero &&
-         a.flipped == b.flipped && a.order == b.order;
+         a.flipped == b.flipped && a.order == b.order && a.pitch == b.pitch;
 }
 
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,

@@ -31,6 +31,9 @@ struct Codes {
   /// What is computed: the product kernel's nodes once more, over a space whose last variable is the piece of a row in
   /// place of the variables of k. Its inputs are those of the product kernel.
   Kernel piece;
+  /// Words whose neighbours in memory are those of neighbouring rows: elements from one word of a row to its next. A
+  /// piece is four of them then, and rows are four at a time. 0: a piece's bytes lie side by side.
+  std::int64_t pitch = 0;
   int variable = -1;                ///< that variable
   int input = -1;                   ///< the stored tensor
   ir::IndexExpr begin;              ///< where a row begins in it, in elements, over the variables of n
@@ -39,6 +42,10 @@ struct Codes {
 
   int count() const { return 128 / bits; }  ///< weights of a piece
   std::string note() const;                 ///< for messages: "4 bits, a scale every 128"
+  /// Which element of a piece the node loads, in elements of the stored type of `size` bytes.
+  std::int64_t place(const Node& load, std::int64_t size) const {
+    return pitch > 0 ? load.index.constant_term() / pitch : load.index.constant_term() % (16 / size);
+  }
 };
 
 /// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest, and is
@@ -46,6 +53,10 @@ struct Codes {
 /// `unsupported` where nothing stored in 8 or 4 bits is behind it, or its codes do not lie one after the other.
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
                        DType half);
+
+/// Whether a load looks a code up in a table of few numbers (nf4's 16, those of a scale's 256 codes): in a line or a
+/// few of the cache.
+bool looks_up(const Kernel& kernel, const Node& load);
 
 /// Whether two factors of one product can be parts of one kernel.
 bool alike(const Codes& a, const Codes& b);

@@ -114,9 +114,12 @@ std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& 
   if (plan.chained && plan.resident == 1 && has_room_for_two(s, device)) return "no room for the launch after it";
   if (!plan.chained && plan.resident == 2) return "no launch after it begins before it has ended";
   const skinny::Layout layout = skinny::layout_of(s, plan);
-  if (plan.tiles > 1 && s.rows <= 16 * (plan.tiles - 1) * plan.blocks) return "more rows than a block has";
+  const bool across = s.codes() != nullptr && s.codes()->pitch > 0;
+  if (across && plan.tiles % 2 != 0) return "words of four rows are two tiles";
+  if (plan.tiles > (across ? 2 : 1) && s.rows <= 16 * (plan.tiles - 1) * plan.blocks)
+    return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
-  if (plan.blocks > s.rows) return "more blocks than rows of weights";
+  if (plan.blocks > s.rows / (across ? 4 : 1)) return "more blocks than rows of weights";
   if (layout.columns * layout.groups > 16) return "too many sums a thread";
   return does_not_hold(s, plan, device);
 }

@@ -100,6 +100,8 @@ class Printer {
     unsigned order = 0;
     for (std::size_t i = 0; i < 8; ++i) order |= static_cast<unsigned>(stored.order[i]) << (4 * i);
     line(fmt::format("static constexpr u32 order = 0x{:08x}u;", order));
+    line(fmt::format("static constexpr bool across = {};", stored.pitch > 0));
+    line(fmt::format("static constexpr long long pitch = {};", stored.pitch * 4));
   }
 
   std::string parameter(int i) const {
@@ -189,15 +191,15 @@ class Printer {
     const DType dtype = kernel_.inputs[static_cast<std::size_t>(load.input)].dtype;
     const std::int64_t size = size_of(dtype);
     if (load.input == codes.input) {
-      const std::int64_t at = load.index.constant_term() % (16 / size);
+      const std::int64_t at = codes.place(load, size);
       const std::string_view how = size == 1 ? "byte" : size == 2 ? "half" : "word";
       return printing::load_form(fmt::format("({})code_{}(raw, {})", printing::storage_type(dtype), how, at), dtype);
     }
-    const std::string value = printing::load_form(
-        fmt::format("load_constant(args.in{} + ({}))", load.input, writer.place_of(load.index)), dtype);
-    const std::string where = writer.condition(load.where);
-    if (where.empty()) return value;
-    return fmt::format("({} ? {} : {})", where, value, printing::literal(load.dtype, load.value, load.bits));
+    const std::string value =
+        printing::load_form(fmt::format("load_constant(args.in{} + ({}{}))", load.input, writer.place_of(load.index),
+                                        writer.moved(load.args, load.strides)),
+                            dtype);
+    return writer.guarded(codes.piece, id, value, writer.condition(load.where));
   }
 
   void codes() {
@@ -216,7 +218,7 @@ class Printer {
     if (scaled) of_parts("float scale(const Args& args, int part, int row, int piece)", "piece", number(&Codes::scale));
     if (first.zeroed)
       of_parts("float zero_point(const Args& args, int part, int row, int piece)", "piece", number(&Codes::zero_point));
-    if (scaled || first.zeroed)
+    if ((scaled || first.zeroed) && first.pitch == 0)
       of_parts("void touch_row(const Args& args, int part, int row, int at)", "0",
                [this](PlaceWriter& writer, const Codes& codes) { touch_row(writer, codes); });
     if (first.form == Codes::Form::computed)
@@ -233,7 +235,7 @@ class Printer {
     std::set<int> seen;
     for (const int id : printing::closure(codes.piece, roots, [](int) { return false; })) {
       const Node& load = codes.piece.nodes[static_cast<std::size_t>(id)];
-      if (load.op != Op::load || !load.where.empty() || !seen.insert(load.input).second) continue;
+      if (load.op != Op::load || gathers(load) || !load.where.empty() || !seen.insert(load.input).second) continue;
       ir::Space own = codes.piece.space;
       for (std::size_t v = 0; v < own.extents.size(); ++v)
         if (static_cast<int>(v) != codes.variable) own.extents[v] = 1;

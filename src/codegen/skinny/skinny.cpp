@@ -32,7 +32,6 @@ class Finder {
     if (kernel_.across != 0 || kernel_.parts != 0 || !kernel_.scans.empty() || kernel_.inner < 1)
       return no("not folds of rows alone");
     if (!std::ranges::all_of(kernel_.outputs, &Output::per_row)) return no("outputs of its factors' size");
-    if (std::ranges::any_of(kernel_.nodes, gathers)) return no("places known at run time alone");
     if (std::ranges::any_of(kernel_.nodes, [](const Node& node) { return node.dtype == DType::f64; }))
       return no("numbers of 64 bits");
     for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
@@ -42,6 +41,7 @@ class Finder {
     }
     if (out_.parts.empty()) return no("no sum of products with weights");
     if (out_.parts.size() > most_skinny_parts) return no("too many products");
+    PLANISH_CHECK(places());
     PLANISH_CHECK(variables());
     PLANISH_CHECK(weights());
     PLANISH_CHECK(operand());
@@ -111,6 +111,16 @@ class Finder {
     out_.count = extent_of(kernel_, out_.m);
     out_.rows = extent_of(kernel_, out_.n);
     out_.depth = extent_of(kernel_, out_.k);
+    return {};
+  }
+
+  /// Weights alone may be looked up.
+  Status places() const {
+    std::vector<int> roots{out_.operand};
+    for (const int r : out_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
+    for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; }))
+      if (gathers(node(id))) return no("places known at run time alone");
     return {};
   }
 

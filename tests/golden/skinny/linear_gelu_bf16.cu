@@ -26,6 +26,9 @@
 //   constexpr SkinnyScale scaling;     what a scale belongs to
 //   constexpr bool flipped, zeroed;    nibbles of two's complement; a zero point is taken off each code
 //   constexpr int zero;                and this
+//   constexpr bool across;             16 bytes are words of four neighbouring rows; tiles is even, rows four times a
+//                                      number
+//   constexpr long long pitch;         bytes from a row's word to its next, then
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
@@ -74,6 +77,8 @@ static constexpr SkinnyScale scaling = scale_none;
 static constexpr int bits = 16, zero = 0;
 static constexpr bool flipped = false, zeroed = false;
 static constexpr u32 order = 0x76543210u;
+static constexpr bool across = false;
+static constexpr long long pitch = 0;
 struct Args {
   const unsigned short* in0;
   const unsigned short* in1;

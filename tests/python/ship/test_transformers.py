@@ -104,3 +104,19 @@ def test_a_tokenizers_batch_is_an_argument(tmp_path: Path) -> None:
     batch = transformers.BatchEncoding({"input_ids": torch.tensor([[3, 4]]), "attention_mask": torch.tensor([[1, 0]])})
     attached(module, tmp_path, batch)
     assert module(batch).tolist() == [[3, 0]] and planish.status(module).ran == 1
+
+
+def test_hidden_states_that_hooks_record(tmp_path: Path) -> None:
+    """The hooks are there from the first call that asks on; a caller that asks for none has them too, and gets its program."""
+    model, prompt = model_of("Llama"), torch.randint(3, 128, (1, 5))
+    with torch.no_grad():
+        model(prompt, output_hidden_states=True, use_cache=False)
+        twin = copy.deepcopy(model)
+        attached(model, tmp_path / "asked", prompt, output_hidden_states=True, use_cache=False)
+        ours, theirs = (m(prompt, output_hidden_states=True, use_cache=False) for m in (model, twin))
+        assert len(ours.hidden_states) == len(theirs.hidden_states) == 3
+        for a, b in zip(ours.hidden_states, theirs.hidden_states, strict=True):
+            torch.testing.assert_close(a, b)
+        attached(model, tmp_path / "plain", prompt, use_cache=False)
+        torch.testing.assert_close(model(prompt, use_cache=False).logits, twin(prompt, use_cache=False).logits)
+    assert planish.status(model).ran == planish.status(model).calls == 2

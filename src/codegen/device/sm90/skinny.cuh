@@ -23,6 +23,9 @@
 //   constexpr SkinnyScale scaling;     what a scale belongs to
 //   constexpr bool flipped, zeroed;    nibbles of two's complement; a zero point is taken off each code
 //   constexpr int zero;                and this
+//   constexpr bool across;             16 bytes are words of four neighbouring rows; tiles is even, rows four times a
+//                                      number
+//   constexpr long long pitch;         bytes from a row's word to its next, then
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
@@ -49,6 +52,15 @@ struct SkinnyLayout {
   static constexpr int step = 4 * piece * P::warps;  ///< of k
   static constexpr int steps = (P::depth + step - 1) / step;
   static constexpr bool whole_steps = P::depth % step == 0;
+  static constexpr int together = P::across ? 4 : 1;  ///< rows that one block has
+
+  /// Of a lane in the first or second half of a tile, from the first row of the pass on. Rows of the sums are in this
+  /// order too, whatever lies where. Across, a lane has four neighbours, and two tiles have 32 rows between them.
+  static PL_DEVICE int row(int tile, int half) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (P::across) return tile / 2 * 32 + lane / 4 * 4 + tile % 2 * 2 + half;
+    return tile * 16 + lane / 4 + half * 8;
+  }
 
   /// Sums along rows of x: warps that share a row, and vectors of it that a thread has. Few are kept for x itself.
   static constexpr int rows_at_once = P::count < P::warps ? P::count : P::warps;
@@ -97,12 +109,15 @@ struct SkinnyRing {
     there = 0;
 #pragma unroll
     for (int v = 0; v < L::vectors; ++v) {
-      const int group = v / 2, part = group % P::parts, tile = group / P::parts;
-      const int row = first + (pass * P::tiles + tile) * 16 + lane / 4 + v % 2 * 8;
+      // Across, four pieces are four words of each of the lane's rows in two tiles.
+      const int group = P::across ? v / 4 : v / 2, part = group % P::parts;
+      const int tile = P::across ? group / P::parts * 2 : group / P::parts, half = P::across ? 0 : v % 2;
+      const int row = first + pass * P::tiles * 16 + L::row(tile, half);
       const bool live = row < last;
-      from[v] = (const char*)P::weight(args, part, live ? row : first) + own_piece * 16;
+      from[v] = (const char*)P::weight(args, part, live ? row : first);
+      from[v] += P::across ? (own_piece * 4 + v % 4) * P::pitch : own_piece * 16;
       there |= (u32)live << v;
-      if constexpr (P::scaling != scale_none || P::zeroed)
+      if constexpr ((P::scaling != scale_none || P::zeroed) && !P::across)
         if (live) P::touch_row(args, part, row, lane % 4);
     }
   }
@@ -115,7 +130,8 @@ struct SkinnyRing {
       const u32 live = L::whole_steps || at * 4 * P::warps + own_piece < L::pieces ? there : 0;
 #pragma unroll
       for (int v = 0; v < L::vectors; ++v) {
-        const char* const place = from[v] + (live >> v & 1 ? at * (64 * P::warps) : 0);
+        const long long step = P::across ? 16 * P::warps * P::pitch : 64 * P::warps;
+        const char* const place = from[v] + (live >> v & 1 ? at * step : 0);
         if constexpr (P::ring_shared) {
           cp_async_16(to + slot * L::stage_bytes + v * L::threads * 16, place, live >> v & 1 ? 16 : 0, policy);
         } else {
@@ -132,7 +148,24 @@ struct SkinnyRing {
     if constexpr (P::ring_shared) cp_async_wait<P::stages - 1>();
   }
 
-  PL_DEVICE uint4 take(int slot, int v) {
+  /// 16 bytes of the row of the lane in a tile's half.
+  PL_DEVICE uint4 take(int slot, int group, int half) {
+    if constexpr (P::across) {
+      const int part = group % P::parts, tile = group / P::parts, pair = (tile / 2 * P::parts + part) * 4;
+      const int own = tile % 2 * 2 + half;
+      return make_uint4(word(slot, pair, own), word(slot, pair + 1, own), word(slot, pair + 2, own),
+                        word(slot, pair + 3, own));
+    } else {
+      return piece(slot, 2 * group + half);
+    }
+  }
+
+ private:
+  PL_DEVICE u32 word(int slot, int v, int own) {
+    const uint4 four = piece(slot, v);
+    return own == 0 ? four.x : own == 1 ? four.y : own == 2 ? four.z : four.w;
+  }
+  PL_DEVICE uint4 piece(int slot, int v) {
     if constexpr (P::ring_shared) {
       return shared_load_16(to + slot * L::stage_bytes + v * L::threads * 16);
     } else {
@@ -252,7 +285,7 @@ struct SkinnyScales {
 #pragma unroll
       for (int v = 0; v < L::vectors; ++v) {
         const int group = v / 2, part = group % P::parts, tile = group / P::parts;
-        int row = first + (pass * P::tiles + tile) * 16 + lane / 4 + v % 2 * 8;
+        int row = first + pass * P::tiles * 16 + L::row(tile, v % 2);
         row = row < last ? row : first;
         // Behind the row's end all products are zeros, and stay it.
         if constexpr (P::scaling == scale_step) scale[v] = begin < L::pieces ? P::scale(args, part, row, begin) : 0.0f;
@@ -274,7 +307,7 @@ struct SkinnyScales {
 /// The products of one step and 16-row tile.
 template <class P>
 PL_DEVICE void skinny_multiply(const typename P::Args& args, const uint4& low, const uint4& high, int part, int row,
-                               int piece, const SkinnyScales<P>& scales, int v,
+                               int row_high, int piece, const SkinnyScales<P>& scales, int v,
                                const uint4 (&x)[SkinnyLayout<P>::chunks][SkinnyLayout<P>::columns],
                                float (&sums)[SkinnyLayout<P>::columns][4]) {
   using L = SkinnyLayout<P>;
@@ -284,7 +317,7 @@ PL_DEVICE void skinny_multiply(const typename P::Args& args, const uint4& low, c
   for (int e = 0; e < L::chunks; ++e) {
     u32 a[4], b[4];
     skinny_weights<P>(args, part, row, piece, low, e, zeros[0], factors[0], a);
-    skinny_weights<P>(args, part, row + 8, piece, high, e, zeros[1], factors[1], b);
+    skinny_weights<P>(args, part, row_high, piece, high, e, zeros[1], factors[1], b);
 #pragma unroll
     for (int c = 0; c < L::columns; ++c) {
       mma_16x8x16<P::bf16>(sums[c], a[0], b[0], a[1], b[1], x[e][c].x, x[e][c].y);
@@ -323,8 +356,9 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
   const u32 ring_at = shared_address(memory), x_at = ring_at + L::ring_bytes;
   float* const sums = (float*)(memory + L::ring_bytes + L::x_bytes);
   float* const statistics = sums + L::sums_places * L::sums_floats;
-  const int first = (int)((long long)P::rows * block / blocks);
-  const int last = (int)((long long)P::rows * (block + 1) / blocks);
+  constexpr long long shared_out = P::rows / L::together;
+  const int first = (int)(shared_out * block / blocks) * L::together;
+  const int last = (int)(shared_out * (block + 1) / blocks) * L::together;
   const int passes = (last - first + 16 * P::tiles - 1) / (16 * P::tiles);
 
   SkinnyRing<P> ring(args, ring_at, first, last, passes);
@@ -387,20 +421,21 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
         ring.arrived();
 #pragma unroll
         for (int i = 0; i < L::groups; ++i) {
-          const uint4 low = ring.take(place, 2 * i), high = ring.take(place, 2 * i + 1);
-          const int part = i % P::parts, row = first + (pass * P::tiles + i / P::parts) * 16 + lane / 4;
+          const uint4 low = ring.take(place, i, 0), high = ring.take(place, i, 1);
+          const int part = i % P::parts, tile = i / P::parts, begin_row = first + pass * P::tiles * 16;
+          const int row = begin_row + L::row(tile, 0), row_high = begin_row + L::row(tile, 1);
           if constexpr (P::scaling == scale_step) {
             float sums[L::columns][4];
 #pragma unroll
             for (int c = 0; c < L::columns; ++c) sums[c][0] = sums[c][1] = sums[c][2] = sums[c][3] = 0;
-            skinny_multiply<P>(args, low, high, part, row, piece, scales, 2 * i, x, sums);
+            skinny_multiply<P>(args, low, high, part, row, row_high, piece, scales, 2 * i, x, sums);
 #pragma unroll
             for (int c = 0; c < L::columns; ++c) {
 #pragma unroll
               for (int e = 0; e < 4; ++e) acc[i][c][e] += scales.scale[2 * i + e / 2] * sums[c][e];
             }
           } else {
-            skinny_multiply<P>(args, low, high, part, row, piece, scales, 2 * i, x, acc[i]);
+            skinny_multiply<P>(args, low, high, part, row, row_high, piece, scales, 2 * i, x, acc[i]);
           }
         }
         ring.ask(place);
@@ -417,9 +452,10 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
       for (int c = 0; c < L::columns; ++c) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int m = c * 8 + lane % 4 * 2 + e % 2, r = lane / 4 + e / 2 * 8;
+          const int m = c * 8 + lane % 4 * 2 + e % 2, r = L::row(i / P::parts, e / 2);
           if (P::count % 8 == 0 || m < P::count)
-            mine[(warp * P::count + m) * 16 * L::groups + i * 16 + r] = acc[i][c][e];
+            mine[(warp * P::count + m) * 16 * L::groups + (r / 16 * P::parts + i % P::parts) * 16 + r % 16] =
+                acc[i][c][e];
         }
       }
     }
