@@ -36,7 +36,7 @@ class EvaluatorClient : public EvaluatorApi {
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
 
-  void listen(std::function<void(std::string_view)> listener) override;
+  void listen(WorkScope::Listener listener) override;
 
   /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread. The destructor then ends the process
   /// instead of waiting for it.

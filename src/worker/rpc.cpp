@@ -39,7 +39,7 @@ auto Child::within(double timeout_seconds, const std::string& method, Work&& wor
   bool connection_lost = false;
   Outcome outcome = work(deadline_in(std::min(timeout_seconds, left)), connection_lost);
   if (!connection_lost) {
-    if (!stage_.empty()) report_work({});  // what it said that it does is done
+    if (!stage_.empty()) report_work(std::string_view());  // what it said that it does is done
     kills_before_ = oom_kills_.read();
     return outcome;
   }
@@ -151,10 +151,16 @@ Status Child::prepare(const std::string& method, Json params, double timeout_sec
       connection_lost = true;
       return fail("bad_message", fmt::format("answer of the {}: it came before it was rung for", name_));
     }
-    family_.stop();
-    family_.stop_others();
+    hold();
     return {};
   });
+}
+
+void Child::hold() {
+  if (!alive_) return;
+  family_.stop();
+  family_.stop_others();
+  family_.settle();
 }
 
 Result<Child::Answered> Child::ring(double timeout_seconds) {
@@ -165,6 +171,7 @@ Result<Child::Answered> Child::ring(double timeout_seconds) {
       connection_lost = true;
       return std::unexpected(std::move(error));
     };
+    const double worked = family_.worked_since();
     const TimePoint start = real_clock().now();
     family_.go_on();
     if (auto sent = process_.channel().send_raw(word + "\n"); !sent.has_value() && sent.error().kind != "closed")
@@ -174,13 +181,14 @@ Result<Child::Answered> Child::ring(double timeout_seconds) {
     double seconds = seconds_since(start);
     // What is new since ran on until now, and may have worked.
     if (family_.stop_others()) seconds = seconds_since(start);
+    family_.settle();
     if (!line.has_value()) {
       family_.go_on();  // whoever watches over it is to see how it ended
       return broken(std::move(line).error());
     }
     if (!line->starts_with(word + " "))
       return broken(Error{"bad_message", fmt::format("the {} answered what it was not rung for", name_), {}, {}});
-    return Answered{line->substr(word.size() + 1), process_.channel().sender(), seconds};
+    return Answered{line->substr(word.size() + 1), process_.channel().sender(), seconds, worked};
   });
 }
 
@@ -199,7 +207,8 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
     connection_lost = true;
     return std::unexpected(std::move(error));
   };
-  while (true) {
+  constexpr int most_events = 4096;
+  for (int events = 0;;) {
     auto line = receive(deadline);
     if (!line.has_value()) return broken(std::move(line).error());
     auto parsed = parse_json(*line, "bad_message", "answer of the " + name_);
@@ -218,6 +227,9 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
       received = std::move(*taken);
     }
     if (message.contains("event")) {
+      // Whoever says something all the time would be listened to for ever, whatever the deadline.
+      if (++events > most_events) return malformed("it goes on without one");
+      if (seconds_until(deadline) <= 0) return broken(Error{"timeout", "the deadline passed", {}, {}});
       if (message["event"] == "fault") {
         Fault fault;
         ObjectReader reader(message, "bad_message", "fault");

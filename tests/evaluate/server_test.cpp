@@ -1,6 +1,7 @@
 #include "evaluate/server.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <mutex>
@@ -21,7 +22,8 @@ namespace {
 class Talking : public EvaluatorApi {
  public:
   Result<OpenReply> open(const OpenRequest& request) override {
-    report_work("waiting: for " + request.task);
+    const std::string text = "waiting: for " + request.task;
+    report_work({.text = text, .number = 2, .all = 3});
     const double left = work_seconds_left();
     if (std::isinf(left)) return fail("not_running", "any time");
     return fail("out_of_time", left <= 5 ? "not more than 5 s" : "too long");
@@ -58,9 +60,9 @@ TEST_CASE("a request carries what time its caller has left, and the caller hears
     REQUIRE(client);
     std::mutex mutex;
     std::vector<std::string> heard;
-    client->listen([&](std::string_view text) {
+    client->listen([&](const WorkReport& report) {
       const std::scoped_lock lock(mutex);
-      heard.emplace_back(text);
+      heard.emplace_back(fmt::format("{}, {} of {}", report.text, report.number, report.all));
     });
     OpenRequest ask;
     ask.task = "a.py";
@@ -75,7 +77,7 @@ TEST_CASE("a request carries what time its caller has left, and the caller hears
     }
     client->listen({});
     const std::scoped_lock lock(mutex);
-    CHECK(heard == std::vector<std::string>{"waiting: for a.py", "waiting: for a.py"});
+    CHECK(heard == std::vector<std::string>{"waiting: for a.py, 2 of 3", "waiting: for a.py, 2 of 3"});
   }
   server.join();
   CHECK(served.has_value());  // it ended with its last client

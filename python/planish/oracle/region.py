@@ -19,7 +19,7 @@ from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.noise import ATTENTIONS
-from planish.oracle.regimes import REGIMES, UNDEFINED, applies
+from planish.oracle.regimes import NONFINITE, REGIMES, UNDEFINED, applies
 from planish.oracle.sliced import Slicer
 from planish.oracle.statistics import FEWEST, Pool
 from planish.oracle.task import Own, Task
@@ -30,7 +30,7 @@ _CACHE_SHARE = 0.35
 WHOLE = "task"
 _REDRAWS = 4  # where a rounding decides which way a module goes
 _FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
-_SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
+_SOFTMAXES = {"_softmax", "_log_softmax"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
 
@@ -225,7 +225,7 @@ class Region:
                     raise
                 message = f"forward fails on what its own generator gives for seed {data.seed}: {_line(error)}"
                 raise task_error("forward_failed", self.task.path, message, "run the file's Model on get_inputs() by hand") from error
-            if data.regime == "special" and not self._finite_only_specials and found.part is None:
+            if data.regime in NONFINITE and not (data.regime == "special" and self._finite_only_specials) and found.part is None:
                 self._leave_open(found, data.input_tensors())
                 self._ask_module(found, data.input_tensors())
             found.seed = _mixed(data.seed, data.regime)
