@@ -17,7 +17,7 @@ from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
 
-REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special", "infinite")
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special", "infinite", "integers")
 #: Those with NaN and Inf among the inputs.
 NONFINITE = ("special", "infinite")
 #: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
@@ -115,8 +115,11 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     return found
 
 
-def applies(regime: str, labels: Mapping[int, int | str | None]) -> bool:
-    """Whether a task with these labels (label_inputs) has such data. That none of many labels counts is a case of its own, which a tenth never is."""
+def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mapping[int, bool]) -> bool:
+    """Whether a task with these labels (label_inputs) and integers (integers.py) has such data. That none of many labels counts is a case of its own,
+    which a tenth never is."""
+    if regime == "integers":
+        return bool(integers)
     if regime == "no_labels":
         return any(isinstance(ignored, int) for ignored in labels.values())
     return regime != "labels" or bool(labels)
@@ -201,7 +204,7 @@ def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Gene
 def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch.Generator, bounded: bool, nonfinite: bool) -> torch.Tensor:
     """A user input of `like`'s shape, strides and dtype in the regime, on the generator's device. `like`, which may be a meta tensor
     otherwise, is returned when its values must stay the task's own."""
-    if regime == "task" or not known.redraw:
+    if regime in ("task", "integers") or not known.redraw:
         return like
     if float8.is_float8(like.dtype):
         wide = torch.empty_strided(like.shape, like.stride(), dtype=torch.float32, device="meta")

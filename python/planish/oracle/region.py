@@ -134,8 +134,9 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
-        if not applies(regime, self.task.labels):
-            raise PlanishError("skipped", "no input holds labels" if regime == "no_labels" else "no input holds labels or segments")
+        if not applies(regime, self.task.labels, self.task.integers):
+            held = {"no_labels": "labels", "integers": "integers that only meet arithmetic"}.get(regime, "labels or segments")
+            raise PlanishError("skipped", f"no input holds {held}")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
@@ -194,7 +195,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels):
+                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels, self.task.integers):
                     continue
                 try:
                     if data is None:
@@ -208,7 +209,7 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels)]
+        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels, self.task.integers)]
         return found, dict(self.skipped)
 
     # -- expectations --
