@@ -27,6 +27,7 @@ struct EvaluatorClient::State {
   std::atomic<std::int64_t> next{1};
   bool gone = false;
   std::atomic<bool> abandoned{false};
+  double stop_limit = 10;
   WorkScope::Listener listener;  ///< under `mutex`
   std::thread reader;
 
@@ -71,12 +72,11 @@ struct EvaluatorClient::State {
   std::unexpected<Error> left_stopped(const char* method) {
     if (process.has_value()) process->kill();
     abandoned = true;
-    return fail(
-        "killed",
-        fmt::format("the evaluator (process {}) was stopped by a signal (SIGSTOP or job control) during `{}` and did "
-                    "not go on within 10 s",
-                    channel.peer(), method),
-        "find out who stopped it (a job manager, a debugger, `kill -STOP`), and run the command again");
+    return fail("killed",
+                fmt::format("the evaluator (process {}) was stopped by a signal (SIGSTOP or job control) during `{}` "
+                            "and did not go on within {:g} s",
+                            channel.peer(), method, stop_limit),
+                "find out who stopped it (a job manager, a debugger, `kill -STOP`), and run the command again");
   }
 
   Result<Json> call(const char* method, Json params) {
@@ -101,11 +101,12 @@ struct EvaluatorClient::State {
     const Family evaluator(channel.peer());
     std::unique_lock lock(mutex);
     // Counted by looks: who is stopped together with us, and goes on with us, was not left alone.
-    constexpr int most_looks = 10;
-    for (int stopped = 0;
-         !arrived.wait_for(lock, std::chrono::seconds(1), [&] { return gone || answers.contains(id); });) {
-      stopped = evaluator.first_is_stopped() ? stopped + 1 : 0;
-      if (stopped >= most_looks) return left_stopped(method);
+    const double look_every = std::min(1.0, stop_limit / 4);
+    double stopped = 0;
+    while (!arrived.wait_for(lock, std::chrono::duration<double>(look_every),
+                             [&] { return gone || answers.contains(id); })) {
+      stopped = evaluator.first_is_stopped() ? stopped + look_every : 0;
+      if (stopped >= stop_limit) return left_stopped(method);
     }
     const auto found = answers.find(id);
     if (found == answers.end()) return lost();
@@ -175,6 +176,10 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::files
 void EvaluatorClient::listen(WorkScope::Listener listener) {
   std::scoped_lock lock(state_->mutex);
   state_->listener = std::move(listener);
+}
+
+void EvaluatorClient::set_stop_limit(double seconds) {
+  state_->stop_limit = seconds;
 }
 
 void EvaluatorClient::shutdown() {
