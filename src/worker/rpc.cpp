@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/work_scope.h"
 #include "worker/printable.h"
@@ -207,8 +208,7 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
     connection_lost = true;
     return std::unexpected(std::move(error));
   };
-  constexpr int most_events = 4096;
-  for (int events = 0;;) {
+  while (true) {
     auto line = receive(deadline);
     if (!line.has_value()) return broken(std::move(line).error());
     auto parsed = parse_json(*line, "bad_message", "answer of the " + name_);
@@ -228,7 +228,6 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
     }
     if (message.contains("event")) {
       // Whoever says something all the time would be listened to for ever, whatever the deadline.
-      if (++events > most_events) return malformed("it goes on without one");
       if (seconds_until(deadline) <= 0) return broken(Error{"timeout", "the deadline passed", {}, {}});
       if (message["event"] == "fault") {
         Fault fault;
@@ -239,8 +238,8 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
         reader.text("where", fault.where, ObjectReader::Need::optional);
         fault_ = std::move(fault);
       } else if (message["event"] == "stage" && message.contains("stage") && message["stage"].is_string()) {
-        stage_ = printable(message["stage"].get<std::string>().substr(0, 200));
-        report_work(stage_);
+        const std::string stage = printable(message["stage"].get<std::string>().substr(0, 200));
+        if (stage != std::exchange(stage_, stage)) report_work(stage_);
       } else if (message["event"] == "sandbox" && !asked_ && sandbox_.empty() && message.contains("sandbox")) {
         sandbox_ = dump_json(message["sandbox"]);
       } else if (message["event"] == "ready" && may_be_ready) {
