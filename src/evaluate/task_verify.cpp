@@ -225,8 +225,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);
   int number = 0;  // a data set may make several cases
   for (const std::string& regime : order) {
-    ++number;
-    const std::string text = fmt::format("data set {} of {} ({})", number, order.size(), regime);
+    const std::string text = fmt::format("data set {} of {} ({})", ++number, order.size(), regime);
     report_work({.text = text, .number = number, .all = static_cast<int>(order.size())});
     const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
     PLANISH_TRY(bool passed, passes_or_is_outvoted(tested, request, regime, repeats, reply));
