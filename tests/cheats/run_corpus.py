@@ -85,7 +85,8 @@ def judge_kernels(folder: Path, only: str) -> list[JudgedKernel]:
 
 
 _MADE_ON_THE_CPU = (
-    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py`, `corpus_kept.py` and `corpus_times.py` is judged\n"
+    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py`, `corpus_kept.py` and\n"
+    "`corpus_times.py` is judged\n"
     "as `planish verify` judges it, on the CPU."
 )
 _MADE_ON_A_GPU = (
