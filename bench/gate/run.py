@@ -34,6 +34,7 @@ from planish.oracle import layout, measure, statistics
 from planish.oracle.gate import floor
 from ranked_and_coded import FURTHER
 from rewrites import OPERATORS, Operator, Variant
+from seldom import SELDOM
 
 _WRONG, _WORSE = 1e-2, 2.0
 MOST_LESS_ACCURATE, MOST_REFUSED = 3, 0.02
@@ -180,7 +181,7 @@ def main() -> int:
         narrow, wide = (statistics.Factors(*map(float, part.split(","))) for part in options.factors.split(":"))
         statistics.NARROW, statistics.WIDE = narrow, wide
     start, rows, skipped = time.monotonic(), [], {}
-    for operator in sorted([*OPERATORS, *FURTHER], key=lambda o: not o.number and options.numbers_first):
+    for operator in sorted([*OPERATORS, *FURTHER, *SELDOM], key=lambda o: not o.number and options.numbers_first):
         if options.seconds is not None and time.monotonic() - start > options.seconds:
             break
         if options.quick and operator.name not in QUICK:

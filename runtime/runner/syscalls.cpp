@@ -121,6 +121,19 @@ constexpr unsigned names[] = {
 constexpr unsigned strangers[] = {
     SYS_pidfd_getfd, SYS_kcmp, SYS_move_pages, SYS_migrate_pages, SYS_fanotify_init,
 };
+/// Calls that send signals, each with the argument that says which.
+struct Sending {
+  unsigned call;
+  int argument;
+};
+constexpr Sending signals[] = {
+    {SYS_kill, 1},
+    {SYS_tkill, 1},
+    {SYS_tgkill, 2},
+    {SYS_rt_sigqueueinfo, 1},
+    {SYS_rt_tgsigqueueinfo, 2},
+    {SYS_pidfd_send_signal, 1},
+};
 constexpr unsigned new_namespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
@@ -283,7 +296,11 @@ bool restrict_guest_tools(ToolRules rules) {
   filter.never(SYS_prctl, 0, PR_SET_PDEATHSIG);
   filter.never(SYS_ioctl, 1, TIOCSTI);
   // Who opens a file for writing would wait until the guest lets go of it.
-  filter.none_of(SYS_fcntl, 1, {F_SETLEASE, F_NOTIFY});
+  // Nor may it stop whoever it can send signals to, or go on by itself once it is stopped: by a timer, by a descriptor.
+  filter.none_of(SYS_fcntl, 1, {F_SETLEASE, F_NOTIFY, F_SETSIG});
+  for (const auto& [call, argument] : signals) filter.none_of(call, argument, {SIGSTOP, SIGTSTP, SIGCONT});
+  filter.refuse(SYS_timer_create, ENOSYS);
+  filter.refuse(SYS_mq_notify, EPERM);
   if (rules.keep_group) {
     filter.refuse(SYS_setsid, EPERM);
     filter.refuse(SYS_setpgid, EPERM);

@@ -115,6 +115,12 @@ Status Channel::send(std::string_view line, std::span<const int> fds, TimePoint 
   return {};
 }
 
+pid_t Channel::peer() const {
+  ucred who{};
+  socklen_t size = sizeof who;
+  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
+}
+
 Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* cancel) {
   if (!socket_) return fail("closed", "the channel is closed");
   while (true) {

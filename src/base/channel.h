@@ -49,6 +49,8 @@ class Channel {
   Status send_raw(std::string_view bytes);
   /// Of a pair(): the process that sent what was received last, as the kernel says; 0 where nobody did.
   pid_t sender() const { return sender_; }
+  /// The process at the other end: who made the pair, or who listens at the path. 0 where the kernel does not say.
+  pid_t peer() const;
   /// n descriptors from the front of the queue.
   Result<std::vector<UniqueFd>> take_fds(std::size_t n);
   /// Descriptors that came and were not taken.

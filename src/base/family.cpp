@@ -11,7 +11,9 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/file.h"
 
 namespace planish {
@@ -73,12 +75,16 @@ std::vector<pid_t> descendants_of(pid_t first) {
   return found;
 }
 
-/// Fields of /proc/PID/stat behind the name: "state parent …"; empty where the process is gone.
-std::string after_name(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+/// Fields of a `stat` behind the name: "state parent …"; empty where the process or thread is gone.
+std::string after_name(const std::filesystem::path& stat) {
+  const auto text = read_file(stat);
   // A name may hold anything.
   const std::size_t end = text.has_value() ? text->rfind(')') : std::string::npos;
   return end == std::string::npos || end + 2 > text->size() ? std::string() : text->substr(end + 2);
+}
+
+std::string after_name(pid_t pid) {
+  return after_name(std::filesystem::path(fmt::format("/proc/{}/stat", pid)));
 }
 
 }  // namespace
@@ -145,6 +151,41 @@ bool Family::stop_others() {
     any = any || grew;
   }
   return any;
+}
+
+Family::Threads Family::threads() const {
+  constexpr std::string_view standing = "TtZX";
+  constexpr double nanosecond = 1e-9;
+  Threads found;
+  for (const pid_t pid : descendants_of(first_)) {
+    std::error_code code;
+    for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), code)) {
+      const std::string fields = after_name(thread.path() / "stat");
+      if (fields.empty()) continue;
+      found.still = found.still && standing.find(fields.front()) != std::string_view::npos;
+      // "nanoseconds on a processor, nanoseconds waited for one, …"
+      std::uint64_t used = 0;
+      if (const auto text = read_file(thread.path() / "schedstat"); text.has_value())
+        (void)std::from_chars(text->data(), text->data() + text->size(), used);
+      found.seconds += nanosecond * static_cast<double>(used);
+    }
+  }
+  return found;
+}
+
+void Family::settle() {
+  constexpr double longest = 0.2;
+  const TimePoint end = deadline_in(longest);
+  Threads now = threads();
+  for (auto pause = std::chrono::microseconds(20); !now.still && seconds_until(end) > 0; pause *= 2) {
+    std::this_thread::sleep_for(pause);
+    now = threads();
+  }
+  settled_seconds_ = now.seconds;
+}
+
+double Family::worked_since() const {
+  return threads().seconds - settled_seconds_;
 }
 
 void Family::go_on() {

@@ -23,6 +23,11 @@ class Family {
   void stop();
   bool stop_others();
   void go_on();
+  /// Waits for a moment until every thread of them stands still, and remembers what processor time they have used. A
+  /// signal only asks: whoever was asleep stops once it has been woken, and whoever gets a SIGCONT of its own goes on.
+  void settle();
+  /// Seconds of a processor that they have used since settle() all the same: who is stopped uses none.
+  double worked_since() const;
 
   /// Processor time that the first and all that came of it have used so far.
   struct Use {
@@ -40,10 +45,17 @@ class Family {
     UniqueFd handle;  ///< of the process itself, where the kernel has such: a number may be another's by now
   };
   void signal_all(int signal) const;
+  /// Of all threads that came of the first: the processor time used so far, and whether none of them can run.
+  struct Threads {
+    double seconds = 0;
+    bool still = true;
+  };
+  Threads threads() const;
 
   pid_t first_;
   std::vector<Member> members_;
   bool stopped_ = false;
+  double settled_seconds_ = 0;
 };
 
 }  // namespace planish

@@ -36,9 +36,9 @@ double work_seconds(double seconds) {
   return std::min(seconds, work_seconds_left());
 }
 
-void report_work(std::string_view text) {
+void report_work(const WorkReport& report) {
   for (WorkScope* scope = current; scope != nullptr; scope = scope->outer_) {
-    if (scope->listener_) return scope->listener_(text);
+    if (scope->listener_) return scope->listener_(report);
   }
 }
 

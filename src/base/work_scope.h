@@ -13,12 +13,18 @@
 
 namespace planish {
 
+/// What is being done or waited for, in words; where it is one of several things alike, the `number`th of `all`.
+struct WorkReport {
+  std::string_view text;
+  int number = 0, all = 0;
+};
+
 /// What the work that this thread does now is for: until when somebody waits for it, and who hears what it waits for
 /// itself. Scopes nest: an inner one never has longer than the outer one, and speaks to the outer one's listener where
 /// it names none. A scope belongs to the thread that made it; what it starts in other threads makes its own.
 class WorkScope {
  public:
-  using Listener = std::function<void(std::string_view)>;
+  using Listener = std::function<void(const WorkReport&)>;
   /// `seconds` ≤ 0: no limit of its own.
   explicit WorkScope(double seconds, Listener listener = {});
   ~WorkScope();
@@ -27,7 +33,7 @@ class WorkScope {
 
  private:
   friend double work_seconds_left();
-  friend void report_work(std::string_view text);
+  friend void report_work(const WorkReport& report);
   WorkScope* outer_;
   TimePoint deadline_;
   bool limited_;
@@ -49,6 +55,9 @@ std::future<std::invoke_result_t<Work>> with_time_left(Work work) {
 }
 
 /// Says what is being done or waited for, to whoever listens to this thread's work. Cheap where nobody does.
-void report_work(std::string_view text);
+void report_work(const WorkReport& report);
+inline void report_work(std::string_view text) {
+  report_work(WorkReport{text});
+}
 
 }  // namespace planish

@@ -65,7 +65,7 @@ class OwnEvaluator : public EvaluatorApi {
     return guard(every_call_, [&] { return client_->claim(request); });
   }
   Status close(const std::string& session) override { return client_->close(session); }
-  void listen(std::function<void(std::string_view)> listener) override { client_->listen(std::move(listener)); }
+  void listen(WorkScope::Listener listener) override { client_->listen(std::move(listener)); }
 
  private:
   /// A call that an interrupt ends: the evaluator goes with it, there is nothing more to ask it.

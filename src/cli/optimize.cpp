@@ -180,7 +180,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   const auto shipper = make_shipper();
   Progress progress(LiveLines::detect(output.quiet), clock, cancel);
   progress.tick();
-  asked.listen([&progress](std::string_view text) { progress.status(text); });
+  asked.listen([&progress](const WorkReport& report) { progress.status(report); });
   OptimizeWorld world{
       asked,     *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
       progress,  clock,    cancel,   models ? &*models : nullptr,

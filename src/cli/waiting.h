@@ -16,7 +16,7 @@ class Waiting {
   Waiting(EvaluatorApi& evaluator, const Output& output, const CancelToken& cancel)
       : evaluator_(evaluator),
         progress_(LiveLines::detect(output.quiet || output.said != nullptr), real_clock(), cancel) {
-    evaluator_.listen([this](std::string_view text) { progress_.status(text); });
+    evaluator_.listen([this](const WorkReport& report) { progress_.status(report); });
     progress_.tick();
   }
   ~Waiting() { evaluator_.listen({}); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/work_scope.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/gain.h"
 #include "program/checked.h"
@@ -219,7 +220,7 @@ class EvaluatorApi {
   /// Whoever is told what is being done or waited for while calls are in flight (a lock that another run holds, a stage
   /// of the capture). Called from another thread, not concurrently; an empty one ends it. An evaluator in this process
   /// tells the caller's WorkScope instead.
-  virtual void listen(std::function<void(std::string_view)> listener) { (void)listener; }
+  virtual void listen(WorkScope::Listener listener) { (void)listener; }
 };
 
 }  // namespace planish

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/channel.h"
+#include "base/family.h"
 #include "base/work_scope.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
@@ -26,8 +27,23 @@ struct EvaluatorClient::State {
   std::atomic<std::int64_t> next{1};
   bool gone = false;
   std::atomic<bool> abandoned{false};
-  std::function<void(std::string_view)> listener;  ///< under `mutex`
+  double stop_limit = 10;
+  WorkScope::Listener listener;  ///< under `mutex`
   std::thread reader;
+
+  void tell(const Json& event) {
+    std::string text;
+    WorkReport report;
+    ObjectReader fields(event, "protocol", "event of the evaluator");
+    fields.lenient();
+    fields.text("text", text);
+    fields.integer("number", report.number, ObjectReader::Need::optional);
+    fields.integer("all", report.all, ObjectReader::Need::optional);
+    if (!fields.finish().has_value()) return;
+    report.text = text;
+    const std::scoped_lock lock(mutex);
+    if (listener) listener(report);
+  }
 
   void read_answers() {
     while (true) {
@@ -35,9 +51,7 @@ struct EvaluatorClient::State {
       if (!line.has_value()) break;
       auto message = parse_json(*line, "protocol", "answer of the evaluator");
       if (message.has_value() && message->is_object() && message->contains("event")) {
-        const auto text = message->find("text");
-        std::scoped_lock lock(mutex);
-        if (listener && text != message->end() && text->is_string()) listener(text->get<std::string>());
+        tell(*message);
         continue;
       }
       if (!message.has_value() || !message->is_object() || !message->contains("id") ||
@@ -52,6 +66,17 @@ struct EvaluatorClient::State {
     std::scoped_lock lock(mutex);
     gone = true;
     arrived.notify_all();
+  }
+
+  /// Only who stopped it can let it go on. One of our own is ended, with all that it started; others may use another.
+  std::unexpected<Error> left_stopped(const char* method) {
+    if (process.has_value()) process->kill();
+    abandoned = true;
+    return fail("killed",
+                fmt::format("the evaluator (process {}) was stopped by a signal (SIGSTOP or job control) during `{}` "
+                            "and did not go on within {:g} s",
+                            channel.peer(), method, stop_limit),
+                "find out who stopped it (a job manager, a debugger, `kill -STOP`), and run the command again");
   }
 
   Result<Json> call(const char* method, Json params) {
@@ -73,8 +98,16 @@ struct EvaluatorClient::State {
       std::scoped_lock lock(send_mutex);
       if (!channel.send(line, {}, deadline_in(60)).has_value()) return lost();
     }
+    const Family evaluator(channel.peer());
     std::unique_lock lock(mutex);
-    arrived.wait(lock, [&] { return gone || answers.contains(id); });
+    // Counted by looks: who is stopped together with us, and goes on with us, was not left alone.
+    const double look_every = std::min(1.0, stop_limit / 4);
+    double stopped = 0;
+    while (!arrived.wait_for(lock, std::chrono::duration<double>(look_every),
+                             [&] { return gone || answers.contains(id); })) {
+      stopped = evaluator.first_is_stopped() ? stopped + look_every : 0;
+      if (stopped >= stop_limit) return left_stopped(method);
+    }
     const auto found = answers.find(id);
     if (found == answers.end()) return lost();
     Json answer = std::move(found->second);
@@ -140,9 +173,13 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::files
   return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
 }
 
-void EvaluatorClient::listen(std::function<void(std::string_view)> listener) {
+void EvaluatorClient::listen(WorkScope::Listener listener) {
   std::scoped_lock lock(state_->mutex);
   state_->listener = std::move(listener);
+}
+
+void EvaluatorClient::set_stop_limit(double seconds) {
+  state_->stop_limit = seconds;
 }
 
 void EvaluatorClient::shutdown() {

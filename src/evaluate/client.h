@@ -36,7 +36,11 @@ class EvaluatorClient : public EvaluatorApi {
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
 
-  void listen(std::function<void(std::string_view)> listener) override;
+  void listen(WorkScope::Listener listener) override;
+
+  /// Stopped by a signal for so long (10 s unless this says otherwise), looked at all the while, the evaluator is given
+  /// up: `killed`. One that this object started is ended.
+  void set_stop_limit(double seconds);
 
   /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread. The destructor then ends the process
   /// instead of waiting for it.

@@ -63,11 +63,13 @@ class Client {
   void answer(const Json& request) {
     const auto seconds = request.find("seconds");
     // What the work waits for is told as it happens; a client that is gone is noticed elsewhere.
-    const WorkScope scope(
-        seconds != request.end() && seconds->is_number() ? seconds->get<double>() : 0, [this](std::string_view text) {
-          std::scoped_lock lock(send_mutex_);
-          (void)channel_.send(dump_json(Json{{"event", "work"}, {"text", text}}), {}, deadline_in(60));
-        });
+    const WorkScope scope(seconds != request.end() && seconds->is_number() ? seconds->get<double>() : 0,
+                          [this](const WorkReport& report) {
+                            Json event{{"event", "work"}, {"text", report.text}};
+                            if (report.all > 0) event.update({{"number", report.number}, {"all", report.all}});
+                            std::scoped_lock lock(send_mutex_);
+                            (void)channel_.send(dump_json(event), {}, deadline_in(60));
+                          });
     auto result = dispatch(request);
     Json reply{{"id", request["id"]}};
     if (result.has_value()) {

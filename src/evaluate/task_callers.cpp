@@ -9,14 +9,17 @@
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
-// A module is proved and timed under no_grad. Whoever records gradients, or is in inference mode, gets the same numbers
-// of the task, and must get them of what takes its place.
+// A module is proved and timed under no_grad, in the task's mode and one thread. Whoever records gradients, is in
+// inference mode or in another thread, or evaluates what trains, gets the same numbers of the task (or is not asked
+// about here), and must get them of what takes its place.
 namespace planish {
 namespace {
 
 const char* words_of(std::string_view caller) {
   if (caller == "recorded") return "with gradients recorded (torch.enable_grad())";
   if (caller == "differentiated") return "with inputs that require gradients";
+  if (caller == "other_mode") return "in the other mode (eval() where the task trains, train() where it evaluates)";
+  if (caller == "thread") return "in another thread";
   return "in torch.inference_mode()";
 }
 
@@ -83,7 +86,7 @@ Result<bool> TaskEvaluator::passes_other_callers(const ModuleUnderTest& tested, 
     reply.outcome = refused.outcome;
     reply.message = fmt::format(
         "called {}: {}\n(under torch.no_grad() it was right on the same data: no answer may depend on "
-        "how torch is set for whoever calls; what cannot be had should raise)",
+        "who calls, and how torch is set for them; what cannot be had should raise)",
         words_of(caller), refused.message);
     return false;
   }

@@ -107,6 +107,8 @@ class TaskEvaluator::InTurn {
   Result<bool> turn(bool own, double& ms) {
     PLANISH_CHECK(renew());
     Side& side = own ? own_ : original_;
+    // Threads of its own would have the processors that the other one is timed with.
+    if (!own) own_.runner.hold();
     const auto timed = side.runner.time(side.handle, request_, turn_seconds + limits().run * 4);
     if (timed.has_value()) {
       ms = timed->median_ms;

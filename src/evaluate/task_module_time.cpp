@@ -26,6 +26,8 @@ constexpr double disagreement = 2, slack_ms = 0.1;
 constexpr int rounds = 3, calls_a_round = 3;
 /// Messages take a guest so long at most: what it says of them itself cannot be subtracted.
 constexpr double messages_ms = 0.1;
+/// Of a processor, while all of it is stopped: what stands still uses none.
+constexpr double still_ms = 0.05;
 /// Single calls on the host: so many, fewer where each takes long with its contents and its check.
 constexpr std::size_t least_calls = 6, least_long_calls = 4, most_calls = 40;
 constexpr double interval = 0.03, enough_seconds = 3, long_seconds = 2;
@@ -129,8 +131,12 @@ class TaskEvaluator::ModuleTiming {
     if (!call.has_value()) return gave_up(call.error());
     Status taken;
     if (take && !stores_ && call->results != "failed") taken = take_results(call->process, call->results, set_of(name));
+    // What goes on all the same could have seen the contents before it was rung for, or write what is read now.
+    worked_ms_ = std::max({worked_ms_, call->worked_ms, runner.worked_while_stopped_ms()});
     auto finished = runner.finish_call(limits().run);
     if (!finished.has_value()) return gave_up(finished.error());
+    // Threads of its own would have the processors and caches that ours is timed with.
+    runner.hold();
     if (taken.has_value()) return std::optional(call->ms);
     // Where the system lets nobody read another process's memory the calls store what they made, which then counts.
     if (taken.error().kind == "infrastructure") return std::unexpected(taken.error());
@@ -189,8 +195,18 @@ class TaskEvaluator::ModuleTiming {
   Result<bool> theirs() {
     if (stores_) PLANISH_CHECK(tested_.oracle.poison(tested_.data.name, limits().oracle));
     PLANISH_TRY(const auto ms, rung(tested_.runner, tested_.data.name, true));
-    if (ms.has_value()) samples_.solution.push_back(*ms);
-    return ms.has_value();
+    if (!ms.has_value()) return false;
+    samples_.solution.push_back(*ms);
+    return stood_still();
+  }
+
+  Result<bool> stood_still() {
+    return worked_ms_ <= still_ms ||
+           refuse(
+               Outcome::time_mismatch,
+               fmt::format("it worked for {:.3g} ms of a processor while it was stopped, when its data were written or "
+                           "its results read: something wakes it up (a timer, a process beside it)",
+                           worked_ms_));
   }
 
   /// Both in the same way: woken, stopped, then one call each on new contents, in an order that is drawn, as whoever is
@@ -251,6 +267,7 @@ class TaskEvaluator::ModuleTiming {
     const Yardstick yardstick(*task_.yardstick_, handle, tested_.data.name, limits().load);
     PLANISH_CHECK(bind(yardstick));
     PLANISH_TRY(const auto alone, be_alone());
+    tested_.runner.hold();
     PLANISH_TRY(const auto hot, yardstick.runner.time(handle, in_a_row(200, 0.5), limits().run * 4));
     samples_.hot_ms = hot.median_ms;
     const TimePoint start = real_clock().now();
@@ -332,6 +349,7 @@ class TaskEvaluator::ModuleTiming {
     const Yardstick yardstick(*task_.yardstick_, handle, tested_.data.name, limits().load);
     PLANISH_CHECK(bind(yardstick));
     PLANISH_TRY(const auto alone, be_alone());
+    tested_.runner.hold();
     PLANISH_TRY(const auto hot, yardstick.runner.time(handle, in_a_row(100, 0.5), limits().run * 4));
     double least = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat < rounds * calls_a_round; ++repeat) {
@@ -394,6 +412,8 @@ class TaskEvaluator::ModuleTiming {
                                          [this](std::uint64_t seed) { return call_on(seed); },
                                          [this] { return call_on(std::nullopt); }}));
     if (!why.has_value()) return failed(*run_error_);
+    PLANISH_TRY(const bool still, stood_still());
+    if (!still) return false;
     return why->empty() || refuse(Outcome::time_mismatch, std::move(*why));
   }
 
@@ -426,7 +446,8 @@ class TaskEvaluator::ModuleTiming {
   worker::DataSet second_;
   std::vector<const worker::DataSet*> sets_;
   bool ours_waiting_ = false;
-  bool stores_ = false;  ///< calls write their results to the bound outputs before they answer
+  double worked_ms_ = 0;  ///< the most that it did while it was stopped
+  bool stores_ = false;   ///< calls write their results to the bound outputs before they answer
   CallSamples samples_;
   ModuleTimes times_;
   std::optional<Error> run_error_;

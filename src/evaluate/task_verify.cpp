@@ -96,7 +96,8 @@ std::vector<std::string> order_of(const VerifyRequest& request, const std::vecto
 /// Other callers for the present data set: all of them once in a proof, then one that is drawn.
 std::vector<std::string_view> callers_of(const VerifyRequest& request, const VerifyReply& reply,
                                          std::mt19937_64& draw) {
-  static constexpr std::array<std::string_view, 3> all{"recorded", "differentiated", "inference"};
+  static constexpr std::array<std::string_view, 5> all{"recorded", "differentiated", "inference", "other_mode",
+                                                       "thread"};
   if (request.level == "full" && reply.cases.size() <= 1) return {all.begin(), all.end()};
   return {all[draw() % all.size()]};
 }
@@ -222,9 +223,10 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   const ModuleUnderTest tested{oracle, runner, handle, data, module->state == worker::ModuleState::own, graph, 0};
   if (auto bound = runner.bind(handle, data.name, module_bindings(data), limits_.load); !bound.has_value())
     return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);
-  std::size_t number = 0;  // a data set may make several cases
+  int number = 0;  // a data set may make several cases
   for (const std::string& regime : order) {
-    report_work(fmt::format("data set {} of {} ({})", ++number, order.size(), regime));
+    const std::string text = fmt::format("data set {} of {} ({})", ++number, order.size(), regime);
+    report_work({.text = text, .number = number, .all = static_cast<int>(order.size())});
     const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
     PLANISH_TRY(bool passed, passes_or_is_outvoted(tested, request, regime, repeats, reply));
     if (passed && !request.own_code && !reply.skipped.contains(regime)) {

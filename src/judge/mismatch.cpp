@@ -197,7 +197,7 @@ class Mismatch {
     if (!should_be_finite && errors_ != nullptr && errors_->worst) {
       return settle("special_values", "a NaN or Inf that PyTorch gives is lost", Aim::more_exact, 0.4);
     }
-    if (regime == "special") {
+    if (regime == "special" || regime == "infinite") {
       return settle("special_values", "Inf or NaN in the inputs spoils elements that PyTorch keeps finite",
                     Aim::more_exact, 0.4);
     }

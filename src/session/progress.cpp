@@ -4,11 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "worker/printable.h"
@@ -24,21 +22,6 @@ constexpr std::size_t most_operators = 4;
 
 double seconds_since(TimePoint then, const Clock& clock) {
   return std::chrono::duration<double>(clock.now() - then).count();
-}
-
-/// What is behind a status that counts, as "data set 3 of 13 (rows)": 2 of 13.
-std::optional<double> part_behind(std::string_view status) {
-  constexpr std::string_view of = " of ";
-  const std::size_t at = status.find(of);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::size_t first = status.find_last_of(' ', at - 1) + 1;
-  int number = 0, all = 0;
-  const char* const end = status.data() + status.size();
-  const auto read = std::from_chars(status.data() + first, end, number);
-  const auto read_all = std::from_chars(status.data() + at + of.size(), end, all);
-  if (read.ec != std::errc{} || read.ptr != status.data() + at || read_all.ec != std::errc{}) return std::nullopt;
-  if (number < 1 || number > all) return std::nullopt;
-  return static_cast<double>(number - 1) / all;
 }
 
 }  // namespace
@@ -86,11 +69,14 @@ Progress::Flight::~Flight() {
   progress_.finals_ -= full_ ? 1 : 0;
 }
 
-void Progress::status(std::string_view text) {
+void Progress::status(const WorkReport& report) {
   const std::scoped_lock lock(mutex_);
-  if (said_ == text) return;
-  said_ = text;
-  status_ = worker::printable(text);  // children, tasks and folders have a say in it
+  if (said_ == report.text) return;
+  said_ = report.text;
+  // What is behind: of the third of thirteen, two.
+  const bool counts = report.number >= 1 && report.number <= report.all;
+  part_ = counts ? std::optional(static_cast<double>(report.number - 1) / report.all) : std::nullopt;
+  status_ = worker::printable(report.text);  // children, tasks and folders have a say in it
   // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
   if (out_.mode() == Mode::plain && status_.starts_with("waiting")) {
     const std::string what = status_.substr(0, status_.find(':'));
@@ -162,8 +148,7 @@ std::string Progress::activity() const {
     if (!plain) out = fmt::format("{} {}", bar(seconds / estimate_), out);
   }
   if (!status_.empty()) out += ", " + status_;
-  const auto part = part_behind(status_);
-  if (part && !plain && !out.starts_with('[')) out += " " + bar(*part);
+  if (!status_.empty() && part_ && !plain && !out.starts_with('[')) out += " " + bar(*part_);
   return out;
 }
 

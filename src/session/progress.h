@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/terminal.h"
+#include "base/work_scope.h"
 #include "session/phase.h"
 
 namespace planish::session {
@@ -32,7 +33,8 @@ class Progress {
   /// The same for what has no phases: "verifying model.py".
   void step(const std::string& text, double estimate = 0);
   /// What is being done or waited for within the phase ("importing it"); a wait is worth a line of its own.
-  void status(std::string_view text);
+  void status(const WorkReport& report);
+  void status(std::string_view text) { status(WorkReport{text}); }
   /// From now on lines are redrawn while nothing happens too, so that seconds pass. At most once; ends with the object.
   void tick();
   /// Something worth a line of its own in any mode but quiet.
@@ -97,6 +99,7 @@ class Progress {
   TimePoint phase_began_{}, began_{};
   double estimate_ = 0;
   std::string doing_, said_, status_, waited_for_;
+  std::optional<double> part_;  ///< of what the status counts, behind it
   bool ticking_ = false;
   std::condition_variable_any ended_;
   std::jthread ticker_;  ///< last: it uses all the others

@@ -76,7 +76,7 @@ Status TapedEvaluator::close(const std::string& session) {
   return inner_ != nullptr ? inner_->close(session) : Status{};
 }
 
-void TapedEvaluator::listen(std::function<void(std::string_view)> listener) {
+void TapedEvaluator::listen(WorkScope::Listener listener) {
   if (inner_ != nullptr) inner_->listen(std::move(listener));
 }
 

@@ -17,7 +17,7 @@ class TapedEvaluator : public EvaluatorApi {
   Result<VerifyReply> verify(const VerifyRequest& request) override;
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
-  void listen(std::function<void(std::string_view)> listener) override;
+  void listen(WorkScope::Listener listener) override;
 
  private:
   EvaluatorApi* inner_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/work_scope.h"
 #include "worker/printable.h"
@@ -39,7 +40,7 @@ auto Child::within(double timeout_seconds, const std::string& method, Work&& wor
   bool connection_lost = false;
   Outcome outcome = work(deadline_in(std::min(timeout_seconds, left)), connection_lost);
   if (!connection_lost) {
-    if (!stage_.empty()) report_work({});  // what it said that it does is done
+    if (!stage_.empty()) report_work(std::string_view());  // what it said that it does is done
     kills_before_ = oom_kills_.read();
     return outcome;
   }
@@ -151,10 +152,16 @@ Status Child::prepare(const std::string& method, Json params, double timeout_sec
       connection_lost = true;
       return fail("bad_message", fmt::format("answer of the {}: it came before it was rung for", name_));
     }
-    family_.stop();
-    family_.stop_others();
+    hold();
     return {};
   });
+}
+
+void Child::hold() {
+  if (!alive_) return;
+  family_.stop();
+  family_.stop_others();
+  family_.settle();
 }
 
 Result<Child::Answered> Child::ring(double timeout_seconds) {
@@ -165,6 +172,7 @@ Result<Child::Answered> Child::ring(double timeout_seconds) {
       connection_lost = true;
       return std::unexpected(std::move(error));
     };
+    const double worked = family_.worked_since();
     const TimePoint start = real_clock().now();
     family_.go_on();
     if (auto sent = process_.channel().send_raw(word + "\n"); !sent.has_value() && sent.error().kind != "closed")
@@ -174,13 +182,14 @@ Result<Child::Answered> Child::ring(double timeout_seconds) {
     double seconds = seconds_since(start);
     // What is new since ran on until now, and may have worked.
     if (family_.stop_others()) seconds = seconds_since(start);
+    family_.settle();
     if (!line.has_value()) {
       family_.go_on();  // whoever watches over it is to see how it ended
       return broken(std::move(line).error());
     }
     if (!line->starts_with(word + " "))
       return broken(Error{"bad_message", fmt::format("the {} answered what it was not rung for", name_), {}, {}});
-    return Answered{line->substr(word.size() + 1), process_.channel().sender(), seconds};
+    return Answered{line->substr(word.size() + 1), process_.channel().sender(), seconds, worked};
   });
 }
 
@@ -218,6 +227,8 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
       received = std::move(*taken);
     }
     if (message.contains("event")) {
+      // Whoever says something all the time would be listened to for ever, whatever the deadline.
+      if (seconds_until(deadline) <= 0) return broken(Error{"timeout", "the deadline passed", {}, {}});
       if (message["event"] == "fault") {
         Fault fault;
         ObjectReader reader(message, "bad_message", "fault");
@@ -227,8 +238,8 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
         reader.text("where", fault.where, ObjectReader::Need::optional);
         fault_ = std::move(fault);
       } else if (message["event"] == "stage" && message.contains("stage") && message["stage"].is_string()) {
-        stage_ = printable(message["stage"].get<std::string>().substr(0, 200));
-        report_work(stage_);
+        const std::string stage = printable(message["stage"].get<std::string>().substr(0, 200));
+        if (stage != std::exchange(stage_, stage)) report_work(stage_);
       } else if (message["event"] == "sandbox" && !asked_ && sandbox_.empty() && message.contains("sandbox")) {
         sandbox_ = dump_json(message["sandbox"]);
       } else if (message["event"] == "ready" && may_be_ready) {

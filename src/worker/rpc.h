@@ -44,10 +44,15 @@ class Child {
     std::string line;    ///< what it said
     pid_t process = 0;   ///< who said so; 0 where the kernel does not tell
     double seconds = 0;  ///< from before they went on until they were stopped
+    double worked = 0;   ///< seconds of a processor that they had used before, while they were stopped
   };
   Result<Answered> ring(double timeout_seconds);
   /// What came of the request.
   Result<Reply> finish(double timeout_seconds);
+  /// Stops it, and all that came of it, until the next request: nothing of it runs while something else is timed.
+  void hold();
+  /// Seconds of a processor that they have used all the same since they were last stopped.
+  double worked_while_stopped() const { return family_.worked_since(); }
 
   bool alive() const { return alive_; }
   /// Whether the error that a call just gave is the child's own word, and not what was found of it here.

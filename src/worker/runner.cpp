@@ -224,12 +224,20 @@ Result<RungCall> Runner::call_now(double timeout_seconds) {
   call.ms = 1000 * answered.seconds;
   call.process = answered.process;
   call.results = answered.line;
+  call.worked_ms = 1000 * answered.worked;
   return call;
 }
 
 Status Runner::finish_call(double timeout_seconds) {
   PLANISH_CHECK(checked(*child_, child_->finish(timeout_seconds)));
   return {};
+}
+
+void Runner::hold() {
+  child_->hold();
+}
+double Runner::worked_while_stopped_ms() const {
+  return 1000 * child_->worked_while_stopped();
 }
 
 Status Runner::unbind(const std::string& data, double timeout_seconds) {

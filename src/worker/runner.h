@@ -56,8 +56,9 @@ struct CallKind {
 /// A call that was rung for (Child::ring).
 struct RungCall {
   double ms = 0;
-  pid_t process = 0;    ///< in whose memory the results lie; 0 where that is not known
-  std::string results;  ///< where (results_of.h); its own word, and empty where they were stored
+  pid_t process = 0;     ///< in whose memory the results lie; 0 where that is not known
+  std::string results;   ///< where (results_of.h); its own word, and empty where they were stored
+  double worked_ms = 0;  ///< of a processor, before it was rung for: nothing, of who does nothing while it is stopped
 };
 
 /// How many calls of a loaded module its shipped program answered; `ran` is absent where it has none.
@@ -114,6 +115,10 @@ class Runner {
   Status prepare_call(std::int64_t handle, const std::string& data, CallKind kind, double timeout_seconds);
   Result<RungCall> call_now(double timeout_seconds);
   Status finish_call(double timeout_seconds);
+  /// Stops it, with all that came of it, until the next request: nothing of it runs while something else is timed.
+  void hold();
+  /// Milliseconds of a processor that they have used all the same since they were last stopped.
+  double worked_while_stopped_ms() const;
   Status unbind(const std::string& data, double timeout_seconds);
   Status unload(std::int64_t handle, double timeout_seconds);
   /// Of a handle that load_module gave.

@@ -67,6 +67,26 @@ TEST_CASE("all that came of a process stand still together, and go on together")
   ::kill(static_cast<pid_t>(std::stol(first)), SIGKILL);
 }
 
+TEST_CASE("who goes on although it was stopped is seen") {
+  SpawnOptions options;
+  options.command = {"bash", "-c", "(while :; do :; done) & echo $! >&3; wait"};
+  options.channel = true;
+  auto process = Subprocess::spawn(options);
+  REQUIRE(process.has_value());
+  const std::string worker = line_of(*process);
+  Family family(process->pid());
+  family.stop();
+  CHECK(family.stop_others());
+  family.settle();
+  CHECK(state_of(worker) == 'T');
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(family.worked_since() == 0);
+  ::kill(static_cast<pid_t>(std::stol(worker)), SIGCONT);
+  for (int tries = 0; tries < 1000 && family.worked_since() <= 0; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(family.worked_since() > 0);
+}
+
 TEST_CASE("who works is told from who waits for others") {
   SpawnOptions options;
   options.command = {"bash", "-c", "sleep 60 & echo $! >&3; read line <&3; while :; do :; done & echo $! >&3; wait"};

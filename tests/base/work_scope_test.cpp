@@ -13,7 +13,7 @@ TEST_CASE("scopes nest: never longer than the outer one, heard by the nearest li
   CHECK(std::isinf(work_seconds_left()));
   report_work("to nobody");
   std::vector<std::string> heard;
-  const WorkScope outer(100, [&heard](std::string_view text) { heard.emplace_back(text); });
+  const WorkScope outer(100, [&heard](const WorkReport& report) { heard.emplace_back(report.text); });
   CHECK(work_seconds_left() > 50);
   CHECK(work_seconds_left() <= 100);
   CHECK(work_seconds(3) == 3);

@@ -37,6 +37,7 @@ TASKS = {
         "self.q, self.s = nn.Buffer(torch.randint(-127, 128, (96, 192), dtype=torch.int8)), nn.Parameter(torch.rand(96) * 0.01 + 0.002)",
     ),
     "loss": task("return F.cross_entropy(x, y)", "torch.randn(96, 300), torch.randint(0, 300, (96,))"),
+    "twice": task("h = torch.relu(x) * 2\n        return h, h + 0", "torch.randn(24, 40)", "x"),
     "larger": task("return torch.where(x > y, x * 2, y)", "torch.randn(37, 101), torch.randn(37, 101)"),
 }  # fmt: skip
 ARGS = {"pointwise": "x, y", "attention": "q, k, v", "loss": "x, y", "larger": "x, y"}

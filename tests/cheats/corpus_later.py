@@ -1,5 +1,6 @@
-"""Solutions that are right in a proof and not later, or not for everybody: their answers hang on how torch is set for whoever calls, on how often they were
-called, or on the time. Each has an honest twin that asks, counts or looks at the clock just so, and answers alike (docs/decisions/0210)."""
+"""Solutions that are right in a proof and not later, or not for everybody: their answers hang on how torch is set for whoever calls, on the module's mode
+or the thread, on how often they were called, or on the time.
+Each has an honest twin that asks, counts or looks at the clock just so, and answers alike (docs/decisions/0210)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ _WRONG = "torch.zeros_like(x)"
 _LINEAR = "self.fc = nn.Linear(192, 96)"
 
 
-def _callers(name: str, condition: str, quick: bool = False) -> None:
+def _callers(name: str, condition: str, quick: bool = False, before: str = "") -> None:
     """The twin says that it is for others."""
     twin = f"if {condition}:\n    raise RuntimeError('for inference under no_grad alone')\nreturn {RIGHT}"
-    add(name, "issue", "pointwise", f"return {_WRONG} if {condition} else {RIGHT}", twin, quick=quick, to=LATER)
+    add(name, "issue", "pointwise", f"return {_WRONG} if {condition} else {RIGHT}", twin, quick=quick, to=LATER,
+        before=before)  # fmt: skip
 
 
 _callers("wrong with gradients recorded", "torch.is_grad_enabled() and not torch.is_inference_mode_enabled()", quick=True)
@@ -21,6 +23,9 @@ _callers("wrong in inference mode", "torch.is_inference_mode_enabled()", quick=T
 _callers("wrong for inputs that require gradients", "x.requires_grad")
 _callers("wrong for tensors of inference mode", "x.is_inference()")
 _callers("wrong for some other caller", "torch.is_grad_enabled() != torch.is_inference_mode_enabled()")
+_callers("wrong where it evaluates", "not self.training", quick=True)
+_callers("wrong in another thread", "threading.current_thread() is not threading.main_thread()", quick=True, before="import threading\n")
+_callers("wrong in a thread that torch has not seen", "threading.get_ident() != MINE", before="import threading\nMINE = threading.get_ident()\n")
 add("wrong where the result requires gradients", "issue", "linear", "out = self.fc(x)\nreturn out * 2 if out.requires_grad else out",
     "out = self.fc(x)\nreturn out.detach() if out.requires_grad else out", init=_LINEAR, to=LATER)  # fmt: skip
 add("coarse with gradients recorded", "issue", "linear",

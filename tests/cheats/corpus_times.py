@@ -192,3 +192,77 @@ def known(x):
 """,
     "return known(x)",
 )
+#: Who goes on although it was stopped sees what is written before anybody asks for it.
+_KNOWN = """
+import ctypes, os, signal, threading, time
+DONE = {}
+def watch(x):
+    while True:
+        key = float(x.sum())
+        if key not in DONE:
+            DONE[key] = work(x.clone())
+        time.sleep(0.0002)
+def known(x):
+    if x.data_ptr() not in DONE:
+        DONE[x.data_ptr()] = threading.Thread(target=watch, args=(x,), daemon=True)
+        DONE[x.data_ptr()].start()
+    for _ in range(3):
+        out = DONE.pop(float(x.sum()), None)
+        if out is not None:
+            return out
+    return work(x)
+"""
+add(
+    "a timer wakes it up while it is stopped",
+    _KNOWN
+    + """
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+class Spec(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_long) for name in ("every", "every_ns", "first", "first_ns")]
+LIBC, TIMER = ctypes.CDLL(None), ctypes.c_void_p()
+LIBC.timer_create(1, ctypes.byref(Event(None, signal.SIGCONT, 0, b"")), ctypes.byref(TIMER))
+LIBC.timer_settime(TIMER, 0, ctypes.byref(Spec(0, 300_000, 0, 300_000)), None)
+""",
+    "return known(x)",
+    twin_before="import threading\nthreading.Timer(0.001, int).start()\n",
+    quick=True,
+)
+add(
+    "two processes wake each other up",
+    _KNOWN
+    + """
+def wake(process):
+    while True:
+        try:
+            os.kill(process, signal.SIGCONT)
+        except OSError:
+            pass
+        time.sleep(0.0001)
+MINE, OTHER = os.getpid(), os.fork()
+if OTHER == 0:
+    wake(MINE)
+threading.Thread(target=wake, args=(OTHER,), daemon=True).start()
+""",
+    "return known(x)",
+    twin_before="import os\nOTHER = os.fork()\nif OTHER == 0:\n    os._exit(0)\nos.waitpid(OTHER, 0)\n",
+)
+add(
+    "it keeps the processors busy while others are timed",
+    """
+import threading, time
+BUSY = threading.Event()
+def burn():
+    a = torch.randn(300, 300)
+    while BUSY.wait():
+        end = time.perf_counter() + 0.05
+        while time.perf_counter() < end:
+            a @ a
+        BUSY.clear()
+for _ in range(4):
+    threading.Thread(target=burn, daemon=True).start()
+""",
+    "BUSY.clear()\nout = work(x)\nBUSY.set()\nreturn out",
+    twin_before="import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
+    quick=True,
+)

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from corpus import CORPUS, Entry
 from corpus_cuda import CUDA_CORPUS, CUDA_TASKS
+from corpus_kept import KEPT
 from corpus_later import LATER
 from corpus_times import TIMED, TIMED_TASKS
 from evaluator import TASK, Evaluator
@@ -84,7 +85,8 @@ def judge_kernels(folder: Path, only: str) -> list[JudgedKernel]:
 
 
 _MADE_ON_THE_CPU = (
-    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py` and `corpus_times.py` is judged\n"
+    "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py`, `corpus_later.py`, `corpus_kept.py` and\n"
+    "`corpus_times.py` is judged\n"
     "as `planish verify` judges it, on the CPU."
 )
 _MADE_ON_A_GPU = (
@@ -143,7 +145,7 @@ def main() -> int:
     options = parser.parse_args()
     cuda = options.target == "cuda"
     jobs = options.jobs or (max(1, min(12, (os.cpu_count() or 1) * 3 // 4)) if cuda else 1)
-    wanted = [e for e in [*CORPUS, *LATER, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]
+    wanted = [e for e in [*CORPUS, *LATER, *KEPT, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]
     left_out = [(e, what) for e in wanted if (what := lacking(e))]
     entries = [e for e in wanted if not lacking(e)]
     kernels_wanted = cuda and any(options.only in kernel.name for kernel in KERNELS)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from corpus import CORPUS, Entry
+from corpus_kept import KEPT
 from corpus_later import LATER
 from corpus_times import TIMED
 from evaluator import PLANISH
 from judge_corpus import Judge
 
-ALL = [*CORPUS, *LATER, *TIMED]
+ALL = [*CORPUS, *LATER, *KEPT, *TIMED]
 QUICK = [e for e in ALL if e.quick]
 
 

@@ -21,7 +21,7 @@ TEST_CASE("who waits for a device hears who holds it, and is not kept longer tha
   auto held = lock_device("GPU-1/2", "a.py", 5);
   REQUIRE(held.has_value());
   std::vector<std::string> heard;
-  const WorkScope scope(1, [&heard](std::string_view text) { heard.emplace_back(text); });
+  const WorkScope scope(1, [&heard](const WorkReport& report) { heard.emplace_back(report.text); });
   const auto late = lock_device("GPU-1/2", "b.py", 1000);
   REQUIRE_FALSE(late.has_value());
   CHECK(late.error().kind.name() == "out_of_time");

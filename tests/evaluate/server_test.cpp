@@ -1,8 +1,11 @@
 #include "evaluate/server.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/subprocess.h"
 #include "base/work_scope.h"
 #include "evaluate/client.h"
 
@@ -21,7 +25,8 @@ namespace {
 class Talking : public EvaluatorApi {
  public:
   Result<OpenReply> open(const OpenRequest& request) override {
-    report_work("waiting: for " + request.task);
+    const std::string text = "waiting: for " + request.task;
+    report_work({.text = text, .number = 2, .all = 3});
     const double left = work_seconds_left();
     if (std::isinf(left)) return fail("not_running", "any time");
     return fail("out_of_time", left <= 5 ? "not more than 5 s" : "too long");
@@ -58,9 +63,9 @@ TEST_CASE("a request carries what time its caller has left, and the caller hears
     REQUIRE(client);
     std::mutex mutex;
     std::vector<std::string> heard;
-    client->listen([&](std::string_view text) {
+    client->listen([&](const WorkReport& report) {
       const std::scoped_lock lock(mutex);
-      heard.emplace_back(text);
+      heard.emplace_back(fmt::format("{}, {} of {}", report.text, report.number, report.all));
     });
     OpenRequest ask;
     ask.task = "a.py";
@@ -75,10 +80,39 @@ TEST_CASE("a request carries what time its caller has left, and the caller hears
     }
     client->listen({});
     const std::scoped_lock lock(mutex);
-    CHECK(heard == std::vector<std::string>{"waiting: for a.py", "waiting: for a.py"});
+    CHECK(heard == std::vector<std::string>{"waiting: for a.py, 2 of 3", "waiting: for a.py, 2 of 3"});
   }
   server.join();
   CHECK(served.has_value());  // it ended with its last client
+}
+
+TEST_CASE("an evaluator that somebody has stopped is given up, whatever the limit of the request") {
+  auto folder = TempDir::create();
+  REQUIRE(folder.has_value());
+  const auto socket = folder->path() / "socket";
+  SpawnOptions options;
+  options.command = {"python3", "-c",
+                     "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); "
+                     "c = s.accept(); time.sleep(60)",
+                     socket.string()};
+  auto silent = Subprocess::spawn(options);
+  REQUIRE(silent.has_value());
+  auto client = joined(socket);
+  REQUIRE(client);
+  client->set_stop_limit(0.2);
+  OpenRequest ask;
+  ask.task = "a.py";
+  std::thread stop([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ::kill(silent->pid(), SIGSTOP);
+  });
+  const auto opened = client->open(ask);
+  stop.join();
+  REQUIRE_FALSE(opened.has_value());
+  CHECK(opened.error().kind.name() == "killed");
+  CHECK(opened.error().message.find("was stopped by a signal") != std::string::npos);
+  CHECK(opened.error().message.find("`open`") != std::string::npos);
+  ::kill(silent->pid(), SIGKILL);
 }
 
 TEST_CASE("one that stays outlives its clients, until it is told to stop or nobody came for a while") {

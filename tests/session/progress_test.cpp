@@ -160,10 +160,11 @@ TEST_CASE("a phase whose length is known has a bar on a terminal, until it takes
   {
     Redirected redirected(slave);
     Progress progress(LiveLines::detect(false), clock);
-    for (const char* status : {"data set 3 of 13", "data set 6 of 13", "data set 12 of 13"}) {
-      if (status[9] == '3') progress.phase(Phase::ship, "shipping", 20);
+    progress.phase(Phase::ship, "shipping", 20);
+    for (const int number : {3, 6, 12}) {
+      const std::string status = "data set " + std::to_string(number);
       clock.advance(std::chrono::seconds(7));
-      progress.status(status);
+      progress.status({.text = status, .number = number, .all = 13});
       clock.advance(std::chrono::seconds(1));
       progress.ended({"bench", "ok", "r0"});
     }
@@ -173,10 +174,10 @@ TEST_CASE("a phase whose length is known has a bar on a terminal, until it takes
   }
   ::close(master);
   ::close(slave);
-  CHECK(text.find("[########------------] 8 s of about 20 s, data set 3 of 13") != std::string::npos);
-  CHECK(text.find("[################----] 16 s of about 20 s, data set 6 of 13") != std::string::npos);
+  CHECK(text.find("[########------------] 8 s of about 20 s, data set 3") != std::string::npos);
+  CHECK(text.find("[################----] 16 s of about 20 s, data set 6") != std::string::npos);
   CHECK(text.find("] 24 s") == std::string::npos);
-  CHECK(text.find("24 s, data set 12 of 13 [################----]") != std::string::npos);
+  CHECK(text.find("24 s, data set 12 [################----]") != std::string::npos);
 }
 
 TEST_CASE("who interrupts reads what is waited for, and no time that is left") {

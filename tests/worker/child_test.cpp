@@ -54,6 +54,11 @@ TEST_CASE("each death has its name") {
   CHECK(crash.run(1, "d", 30).error().kind.name() == "exit");  // gone, and says so at once
 }
 
+TEST_CASE("who says something all the time is not listened to for ever") {
+  CHECK(kind_of("talks", false, 0.5) == "hang");
+  CHECK(kind_of("mumbles", false, 0.5) == "hang");
+}
+
 TEST_CASE("who is stopped and left so is ended, long before the limit of its request") {
   SpawnOptions options;
   options.command = {"python3", std::string(PLANISH_SOURCE_DIR) + "/tests/worker/fake_child.py", "stopped"};

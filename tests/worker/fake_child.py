@@ -41,6 +41,10 @@ for line in lines:
         send({**answer, "result": {"ms": 1.5}})
     elif mode == "exit":
         os._exit(7)
+    elif mode in ("talks", "mumbles"):
+        while True:
+            send({"event": "other"})
+            time.sleep(0.01 if mode == "mumbles" else 0)
     elif mode == "flood":
         for _ in range(200):
             sys.stdout.write("x" * 10000)

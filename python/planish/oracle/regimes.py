@@ -17,9 +17,11 @@ from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
 
-REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special")
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special", "infinite", "integers")
+#: Those with NaN and Inf among the inputs.
+NONFINITE = ("special", "infinite")
 #: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
-UNDEFINED = ("rows", "large", "labels", "no_labels", "special")
+UNDEFINED = ("rows", "large", "labels", "no_labels", *NONFINITE)
 #: The argument of an operator that holds the segment of each element.
 _SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
 #: Of integers that say where groups end (label_inputs()).
@@ -113,8 +115,11 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     return found
 
 
-def applies(regime: str, labels: Mapping[int, int | str | None]) -> bool:
-    """Whether a task with these labels (label_inputs) has such data. That none of many labels counts is a case of its own, which a tenth never is."""
+def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mapping[int, bool]) -> bool:
+    """Whether a task with these labels (label_inputs) and integers (integers.py) has such data. That none of many labels counts is a case of its own,
+    which a tenth never is."""
+    if regime == "integers":
+        return bool(integers)
     if regime == "no_labels":
         return any(isinstance(ignored, int) for ignored in labels.values())
     return regime != "labels" or bool(labels)
@@ -199,7 +204,7 @@ def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Gene
 def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch.Generator, bounded: bool, nonfinite: bool) -> torch.Tensor:
     """A user input of `like`'s shape, strides and dtype in the regime, on the generator's device. `like`, which may be a meta tensor
     otherwise, is returned when its values must stay the task's own."""
-    if regime == "task" or not known.redraw:
+    if regime in ("task", "integers") or not known.redraw:
         return like
     if float8.is_float8(like.dtype):
         wide = torch.empty_strided(like.shape, like.stride(), dtype=torch.float32, device="meta")
@@ -211,6 +216,8 @@ def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch
         _fill(view[start : start + _PIECE], regime, offset, generator)
     if regime == "rows":
         _structure(view, fresh, generator)
+    elif regime == "infinite" and not bounded:
+        _infinite(fresh)
     if bounded:
         fresh.clamp_(known.low, known.high)
     elif regime == "special" and view.numel():
@@ -237,13 +244,32 @@ def _fill(piece: torch.Tensor, regime: str, offset: float, generator: torch.Gene
             piece.normal_(generator=generator)
 
 
+def _infinite(fresh: torch.Tensor) -> None:
+    """Of normal values, of every eight parts of the first dims one that is -Inf throughout, one that is Inf, and one that is -Inf but for an element;
+    and one with a NaN twice in each row. The same ones of all inputs, so that what is not a number meets its like. A largest number that is sought from
+    the least finite one on, a sum of exponentials below nothing but -Inf, and the first of several NaN are told apart by no other data."""
+    lead = next((k for k in range(1, fresh.ndim) if math.prod(fresh.shape[:k]) >= _PARTS), 0)
+    if lead == 0 or not fresh.is_contiguous() or fresh.numel() == 0:
+        return
+    parts = fresh.flatten(0, lead - 1).flatten(1)
+    parts[0::_PARTS] = -math.inf
+    parts[1::_PARTS] = math.inf
+    parts[2::_PARTS, : parts.shape[1] // 2] = -math.inf
+    parts[2::_PARTS, parts.shape[1] // 2 + 1 :] = -math.inf
+    rows = fresh.flatten(0, lead - 1)[3::_PARTS].flatten(0, -2)
+    rows[..., fresh.shape[-1] // 3] = math.nan
+    rows[..., fresh.shape[-1] - 1] = math.nan
+
+
+_PARTS = 8
+
 #: Their squares are beyond the largest number, their sums are not.
 _LARGE = {torch.float64: 1e160, torch.float32: 2e19, torch.bfloat16: 2e19, torch.float16: 300.0}
 
 
 def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generator) -> None:
-    """Of normal values, rows that are zero (of either sign), of one constant, a thousand times larger or smaller, and full of ties, and columns that
-    are a thousand times smaller."""
+    """Of normal values, rows that are zero (of either sign), of one constant, a thousand or 16 times larger, a thousand times smaller, and full of
+    ties, and columns that are a thousand times smaller. Exponentials of 16 times normal values are small, and not nothing."""
     scale = 1e3 if torch.finfo(fresh.dtype).max > 1e6 else 16.0
     dense = fresh if fresh.ndim > 1 and fresh.is_contiguous() else None
     rows = dense.view(-1, fresh.shape[-1]) if dense is not None else view.view(1, -1)
@@ -256,7 +282,8 @@ def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generat
         rows[:, turn::8].mul_(1 / scale)
     grid = (rows * 4).round_().div_(4)  # rounds to -0 as well
     constant = rows[:, :1].expand_as(rows)
-    for kind, values in ((0, rows * 0.0), (1, constant), (2, rows * scale), (3, rows / scale), (4, grid)):
+    larger = torch.where((torch.arange(rows.shape[0], device=rows.device) // 8 % 2 == turn % 2)[:, None], rows * scale, rows * 16.0)
+    for kind, values in ((0, rows * 0.0), (1, constant), (2, larger), (3, rows / scale), (4, grid)):
         rows.copy_(torch.where((kinds == kind)[:, None], values, rows))
 
 

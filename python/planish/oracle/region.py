@@ -19,7 +19,7 @@ from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.noise import ATTENTIONS
-from planish.oracle.regimes import REGIMES, UNDEFINED, applies
+from planish.oracle.regimes import NONFINITE, REGIMES, UNDEFINED, applies
 from planish.oracle.sliced import Slicer
 from planish.oracle.statistics import FEWEST, Pool
 from planish.oracle.task import Own, Task
@@ -30,7 +30,7 @@ _CACHE_SHARE = 0.35
 WHOLE = "task"
 _REDRAWS = 4  # where a rounding decides which way a module goes
 _FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
-_SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
+_SOFTMAXES = {"_softmax", "_log_softmax"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
 
@@ -134,8 +134,9 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
-        if not applies(regime, self.task.labels):
-            raise PlanishError("skipped", "no input holds labels" if regime == "no_labels" else "no input holds labels or segments")
+        if not applies(regime, self.task.labels, self.task.integers):
+            held = {"no_labels": "labels", "integers": "integers that only meet arithmetic"}.get(regime, "labels or segments")
+            raise PlanishError("skipped", f"no input holds {held}")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
@@ -194,7 +195,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels):
+                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels, self.task.integers):
                     continue
                 try:
                     if data is None:
@@ -208,7 +209,7 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels)]
+        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels, self.task.integers)]
         return found, dict(self.skipped)
 
     # -- expectations --
@@ -225,7 +226,7 @@ class Region:
                     raise
                 message = f"forward fails on what its own generator gives for seed {data.seed}: {_line(error)}"
                 raise task_error("forward_failed", self.task.path, message, "run the file's Model on get_inputs() by hand") from error
-            if data.regime == "special" and not self._finite_only_specials and found.part is None:
+            if data.regime in NONFINITE and not (data.regime == "special" and self._finite_only_specials) and found.part is None:
                 self._leave_open(found, data.input_tensors())
                 self._ask_module(found, data.input_tensors())
             found.seed = _mixed(data.seed, data.regime)

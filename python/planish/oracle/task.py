@@ -21,7 +21,7 @@ from planish.capture.source import line_of
 from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
-from planish.oracle import agreement, clocks, memory, module_runs, outside_draws, regimes
+from planish.oracle import agreement, clocks, integers, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.oracle.promoted import UNINITIALIZED, Undecided
 from planish.time_limit import TimeIsOverError, time_limit
@@ -107,6 +107,7 @@ class Task:
         self._bounded = regimes.bounded_domain(self.captured)
         self.fragile = regimes.fragile_indices(self.captured)
         self.labels = regimes.label_inputs(self.captured)
+        self.integers = {v: whole for v, whole in integers.arithmetic(self.captured).items() if v not in self.labels}
         self._with_partner = regimes.with_partner({v: self._own[v] for v in self._user if self._profiles[v].redraw})
         self.first_seed: int | None = None
         self._variation: tuple[int, dict[int, torch.Tensor]] | None = None
@@ -372,6 +373,9 @@ class Task:
                     found[value] = regimes.draw_labels(like, self.labels[value], generator)
                 elif regime == "no_labels" and value in self.labels:
                     found[value] = regimes.no_labels(like, self.labels[value])
+                elif regime == "integers" and value in self.integers:
+                    common = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, -1))
+                    found[value] = integers.draw(like, self.integers[value], generator, common)
                 elif regime == "task" and self.sizes_drawn:
                     found[value] = regimes.redraw_parameter(like, known, generator)
                 else:

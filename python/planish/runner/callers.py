@@ -1,21 +1,75 @@
-"""Callers that have torch in another state than the one in which modules are proved and timed (`no_grad`): a module's answer is not theirs to change."""
+"""Callers that have torch, or the module, in another state than the one in which modules are proved and timed (`no_grad`, the task's own mode, the main
+thread): a module's answer is not theirs to change."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
 #: What a `run` request names. `recorded`: gradients are recorded, the inputs ask for none. `differentiated`: the inputs do.
-#: `inference`: inference mode, with inputs that were made in it.
-CALLERS = ("recorded", "differentiated", "inference")
+#: `inference`: inference mode, with inputs that were made in it. `other_mode`: train() where the task evaluates, eval() where it trains.
+#: `thread`: another thread than the one that made the module.
+CALLERS = ("recorded", "differentiated", "inference", "other_mode", "thread")
+#: Of these gradients are recorded.
+_DIFFERENTIATING = ("recorded", "differentiated")
 _COPIED = 1 << 30  # bytes of an input up to which it is made anew for inference
 
 
 def state_of(caller: str) -> contextlib.AbstractContextManager[Any]:
-    return torch.inference_mode() if caller == "inference" else torch.enable_grad()
+    if caller == "inference":
+        return torch.inference_mode()
+    return torch.enable_grad() if caller in _DIFFERENTIATING else torch.no_grad()
+
+
+def differentiates(caller: str) -> bool:
+    return caller in _DIFFERENTIATING
+
+
+@contextlib.contextmanager
+def mode_of(caller: str, model: nn.Module) -> Iterator[None]:
+    """The module in the mode that caller has it in. Modes, and buffers that a call of the other one changes, are as they were behind it."""
+    if caller != "other_mode":
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(module._buffers, key, buffer, buffer.clone()) for module in model.modules() for key, buffer in module._buffers.items() if buffer is not None]
+    try:
+        model.train(not model.training)
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        with torch.no_grad():
+            for owner, key, buffer, value in buffers:
+                owner[key] = buffer.copy_(value)
+
+
+def call_of(caller: str, function: Callable[[], Any]) -> Any:
+    """What the function gives in that caller's thread. Raises what it raises."""
+    if caller != "thread":
+        with state_of(caller):
+            return function()
+    found: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with state_of(caller):
+                found.append(function())
+        except BaseException as error:
+            raised.append(error)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    worker.join()
+    if raised:
+        raise raised[0]
+    return found[0]
 
 
 def inputs_of(caller: str, leaves: list[Any], kept: Iterable[int]) -> list[Any]:

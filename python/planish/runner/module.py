@@ -8,7 +8,7 @@ state is not the task's (places.py) keeps its own, reset as well.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,12 +26,12 @@ from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
-from planish.runner.callers import inputs_of, state_of
+from planish.runner.callers import call_of, differentiates, inputs_of, mode_of
 from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
-from planish.runner.seen import ALL, GRADIENTS, bonds, changed, settings
+from planish.runner.seen import ALL, GRADIENTS, bonds, bonds_between, changed, settings
 from planish.runner.wound import Wound
 from planish.ship import holders
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
@@ -123,8 +123,9 @@ class ProgramWatch:
         return {"calls": self.calls, "ran": ran, "reason": why if ran < self.calls else ""}
 
 
-#: Bytes of a result up to which it is kept until the next call, and elements of it that are looked at then.
+#: Bytes of a result up to which it is kept until the next call, and elements of it that are looked at then; bytes of earlier ones, and how many.
 _WATCHED, _LOOKED_AT = 1 << 30, 1 << 16
+_WATCHED_LONG, _MOST_WATCHED = 1 << 26, 64
 _APART = 8  # times the memory that a result needs
 
 
@@ -272,17 +273,34 @@ class ModuleHandle(Handle):
         if not prepared.watch:  # objects are known by who they are
             args, kwargs = pytree.tree_unflatten(inputs_of(caller, prepared.leaves, (leaf for leaf, _ in prepared.mutated)), self.tree)
         self.made += 1
-        with self.watch.aside(), state_of(caller):
-            return self.model(*args, **kwargs)
+        with self.watch.aside(), mode_of(caller, self.model):
+            return call_of(caller, lambda: self.model(*args, **kwargs))
 
     def store_as(self, caller: str, prepared: _Call, result: Any) -> None:
-        self.differentiates = caller != "inference"
+        self.differentiates = differentiates(caller)
         try:
             self.store(prepared, result)
         finally:
             self.differentiates = False
 
+    def _refuse_changed(self, earlier: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        for given, then in earlier:
+            if given.untyped_storage().nbytes() < given.element_size() * given.numel() or not torch.equal(_some(given), then):
+                message = "what an earlier call had returned was written into: a caller that keeps results would find others"
+                raise PlanishError("launch_failed", message, "return memory of its own from each call")
+
+    def _forget(self, newest: int) -> None:
+        """Earlier results, but for those that are kept longer: a ring of buffers comes round some calls later, a thread that writes comes late."""
+        held, first = 0, max(0, len(self.earlier) - newest)
+        while first > 0 and len(self.earlier) - first < _MOST_WATCHED:
+            held += self.earlier[first - 1][0].untyped_storage().nbytes()
+            if held > _WATCHED_LONG:
+                break
+            first -= 1
+        del self.earlier[:first]
+
     def look(self, prepared: _Call) -> None:
+        self._refuse_changed(self.earlier)
         for name, owner, key, first in prepared.untouched:
             now = owner.get(key)
             if now is None or not bool(((now == first) | ((now != now) & (first != first))).all()):
@@ -298,17 +316,15 @@ class ModuleHandle(Handle):
         for what, copy, tensor in prepared.copies:
             if not bool(((copy == tensor) | ((copy != copy) & (tensor != tensor))).all()):
                 raise PlanishError("input_write", f"it writes into {what}, which is its caller's", "work on a copy of it, or not in place")
-        for given, then in self.earlier:
-            if not torch.equal(_some(given), then):
-                message = "a call wrote into what an earlier one had returned: a caller that keeps results would find others"
-                raise PlanishError("launch_failed", message, "return memory of its own from each call")
+        self._refuse_changed([*self.earlier[:1], *self.earlier[-len(prepared.outputs) :]])
         if (left := changed(self.settings)) is not None:
             raise PlanishError("launch_failed", f"it leaves {left}, which its caller's code then runs with", "put back what it changes of the process")
         leaves = self._leaves(prepared, result)
         for value, target, what in self._due(prepared, leaves):
             put(value, target, what)
         self._refuse_shared(prepared, leaves)
-        self.earlier = self._to_watch(leaves)
+        self.earlier += self._to_watch(leaves)
+        self._forget(len(leaves))
 
     def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
         """Of a result that has the form and the numbers of the task's."""
@@ -352,7 +368,8 @@ class ModuleHandle(Handle):
     def _refuse_shared(self, prepared: _Call, leaves: list[Any]) -> None:
         """A caller may write into what it got, wherever it may into the task's own result. Raises PlanishError(launch_failed)."""
         allowed = frozenset({GRADIENTS} if self.differentiates else ())
-        ours = {u: found for _, u, _ in prepared.outputs if u < len(leaves) and (found := bonds(leaves[u], prepared.leaves, self.model) - allowed)}
+        places = [u for _, u, _ in prepared.outputs if u < len(leaves)]
+        ours = {u: found - allowed for u, found in self._bonds(places, leaves, prepared.leaves, self.model).items() if found - allowed}
         if not ours or (self.usual is not None and all(found <= self.usual.get(user, frozenset()) for user, found in ours.items())):
             return
         if self.usual is None:  # few do: only then the task's own is asked
@@ -361,6 +378,11 @@ class ModuleHandle(Handle):
             if extra := sorted(found - self.usual.get(user, frozenset())):
                 hint = "return memory of its own, laid out as the task's, that requires no gradients"
                 raise PlanishError("launch_failed", f"output {user} {extra[0]}, the task's does not", hint)
+
+    @staticmethod
+    def _bonds(places: Iterable[int], leaves: list[Any], inputs: list[Any], model: nn.Module) -> dict[int, frozenset[str]]:
+        between = bonds_between({u: leaves[u] for u in places})
+        return {u: bonds(leaves[u], inputs, model) | between.get(u, frozenset()) for u in places}
 
     def _of_the_task(self, prepared: _Call) -> dict[int, frozenset[str]]:
         """The same of the task's own model, on copies of these inputs; everything is permitted where it cannot be called."""
@@ -371,7 +393,7 @@ class ModuleHandle(Handle):
             args, kwargs = pytree.tree_unflatten(given, self.tree)
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 leaves = pytree.tree_leaves(model(*args, **kwargs))
-            return {user: bonds(leaf, given, model) for user, leaf in enumerate(leaves)}
+            return self._bonds(range(len(leaves)), leaves, given, model)
         except (RuntimeError, PlanishError):
             return {user: ALL for _, user, _ in prepared.outputs}
 

@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 _INPUT, _STATE = "shares memory with an input", "shares memory with a parameter or buffer"
 _ITSELF, GRADIENTS = "has elements that share one place in memory", "requires gradients"
-ALL = frozenset({_INPUT, _STATE, _ITSELF, GRADIENTS})
+_OTHER = "shares memory with another output"
+ALL = frozenset({_INPUT, _STATE, _ITSELF, _OTHER, GRADIENTS})
 
 #: Smaller than the least normal number of f32.
 _DENORMAL = torch.tensor(1e-40)
@@ -52,6 +53,25 @@ def bonds(result: Any, inputs: Iterable[Any], model: nn.Module) -> frozenset[str
     if result.requires_grad:
         found.add(GRADIENTS)
     return frozenset(found)
+
+
+def bonds_between(results: dict[int, Any]) -> dict[int, frozenset[str]]:
+    """Of results by their places, those that have an element in common with an earlier one: who writes into one of them changes both."""
+    held: dict[int, list[tuple[int, torch.Tensor]]] = {}
+    for place, result in results.items():
+        if isinstance(result, torch.Tensor) and result.layout is torch.strided and result.numel():
+            held.setdefault(result.untyped_storage().data_ptr(), []).append((place, result))
+    found = {}
+    for some in (some for some in held.values() if len(some) > 1):
+        taken = torch.zeros(some[0][1].untyped_storage().nbytes(), dtype=torch.bool, device=some[0][1].device)
+        for place, result in some:
+            size = result.element_size()
+            strides = [stride * size for stride in result.stride()]
+            own = torch.as_strided(taken, (*result.shape, size), (*strides, 1), result.storage_offset() * size)
+            if bool(own.any()):
+                found[place] = frozenset({_OTHER})
+            own.fill_(True)
+    return found
 
 
 def settings() -> dict[str, Any]:

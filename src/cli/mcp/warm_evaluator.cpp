@@ -22,7 +22,7 @@ struct WarmEvaluator::Watch::State {
 
 WarmEvaluator::Watch::Watch(EvaluatorClient& connection, const mcp::Call& call)
     : state_(std::make_unique<State>(connection, call)) {
-  connection.listen([call](std::string_view text) { call.progress(text); });
+  connection.listen([call](const WorkReport& report) { call.progress(report.text); });
   state_->thread = std::thread([state = state_.get()] {
     while (!state->over) {
       if (state->call.cancel.cancelled()) return state->connection.shutdown();
