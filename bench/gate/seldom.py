@@ -90,7 +90,7 @@ SELDOM = [
     _task("int_bounds", "x.clamp(10, 1000)", _COUNTS, "x", {"one after the other": _of(lambda x: x.clamp_min(10).clamp_max(1000))}, {"from below alone": _of(lambda x: x.clamp_min(10))}, True),
     _task("any_truth", "x.any(-1)", _TRUTHS, "x", {"counted": _of(lambda x: x.sum(-1) > 0)}, {"always": _of(lambda x: torch.ones_like(x[:, 0]))}, True),
     _task("all_truths", "x.all(-1)", _TRUTHS, "x", {"counted": _of(lambda x: x.sum(-1) == 96)}, {"never": _of(lambda x: torch.zeros_like(x[:, 0]))}, True),
-    _task("byte_products", "x.to(torch.int32) @ y.to(torch.int32)", _CODES, "x, y", {"in f64": _of(lambda x, y: (x.double() @ y.double()).to(torch.int32))}, {"sums in 16 bits": _of(lambda x, y: (x.int() @ y.int()).to(torch.int16).int()), "in fp16": _of(lambda x, y: (x.half() @ y.half()).nan_to_num(0.0).int())}, True),
+    _task("byte_products", "(x.to(torch.int32)[:, :, None] * y.to(torch.int32)).sum(1, dtype=torch.int32)", _CODES, "x, y", {"in f64": _of(lambda x, y: (x.double() @ y.double()).to(torch.int32))}, {"sums in 16 bits": _of(lambda x, y: (x.double() @ y.double()).long().to(torch.int16).int()), "in fp16": _of(lambda x, y: (x.half() @ y.half()).nan_to_num(0.0).int())}, True),
     _task("byte_scaled", "x.to(torch.float32) * s", f"{_BYTES}, torch.rand(96)", "x, s", {"as it is": _of(lambda x, s: x.float() * s)}, {"signed": _of(lambda x, s: x.view(torch.int8).float() * s)}, True),
     _task("int_places", "x.argsort(dim=-1, stable=True)", _COUNTS, "x", {"of a sort": _of(lambda x: x.sort(dim=-1, stable=True).indices)}, {"equals the other way round": _of(lambda x: 95 - x.flip(-1).argsort(dim=-1, stable=True)), "in f32": _of(lambda x: x.float().argsort(dim=-1, stable=True))}, True),
 ]  # fmt: skip

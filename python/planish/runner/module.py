@@ -273,6 +273,8 @@ class ModuleHandle(Handle):
         if not prepared.watch:  # objects are known by who they are
             args, kwargs = pytree.tree_unflatten(inputs_of(caller, prepared.leaves, (leaf for leaf, _ in prepared.mutated)), self.tree)
         self.made += 1
+        if caller == "other_mode" and self.wound is not None:
+            self.wound.put_back(module._buffers for module in self.model.modules())
         with self.watch.aside(), mode_of(caller, self.model):
             return call_of(caller, lambda: self.model(*args, **kwargs))
 
@@ -313,15 +315,16 @@ class ModuleHandle(Handle):
         return self.wound.wind(calls) if self.wound is not None else []
 
     def store(self, prepared: _Call, result: Any) -> None:
+        # Results first, before anything waits for the device: work that nobody waited for would be done by then.
+        leaves = self._leaves(prepared, result)
+        for value, target, what in self._due(prepared, leaves):
+            put(value, target, what)
         for what, copy, tensor in prepared.copies:
             if not bool(((copy == tensor) | ((copy != copy) & (tensor != tensor))).all()):
                 raise PlanishError("input_write", f"it writes into {what}, which is its caller's", "work on a copy of it, or not in place")
         self._refuse_changed([*self.earlier[:1], *self.earlier[-len(prepared.outputs) :]])
         if (left := changed(self.settings)) is not None:
             raise PlanishError("launch_failed", f"it leaves {left}, which its caller's code then runs with", "put back what it changes of the process")
-        leaves = self._leaves(prepared, result)
-        for value, target, what in self._due(prepared, leaves):
-            put(value, target, what)
         self._refuse_shared(prepared, leaves)
         self.earlier += self._to_watch(leaves)
         self._forget(len(leaves))

@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -39,6 +39,12 @@ class Wound:
         self._seen: dict[str, list[tuple[int, float]]] = {}
         self._grows: dict[str, float] = {}
         self._looks, self._turned = 0, False
+        self._put_back, self._owners, self._restored = 0, set[int](), set[str]()
+
+    def put_back(self, owners: Iterable[dict[str, Any]]) -> None:
+        """After a call behind which all that these hold is as before it: it counts for other places alone."""
+        self._put_back += 1
+        self._owners |= {id(owner) for owner in owners}
 
     def look(self, calls: int) -> None:
         """After so many calls."""
@@ -49,8 +55,9 @@ class Wound:
             number = _number(value)
             if number is not None and (put is not None or isinstance(value, torch.Tensor | ctypes._SimpleCData)):
                 known = self._seen.setdefault(where, [])
-                if not known or known[-1][0] < calls:
-                    known.append((calls, number))
+                counted = calls - self._put_back if where in self._restored else calls
+                if not known or known[-1][0] < counted:
+                    known.append((counted, number))
 
     def wind(self, calls: int) -> list[str]:
         """Moves counts on by so many calls, and clocks by years. In words, what was counted."""
@@ -91,6 +98,8 @@ class Wound:
                 continue
             seen.add(id(thing))
             for name, value, put in self._parts(thing):
+                if id(thing) in self._owners:
+                    self._restored.add(f"{at}{name}")
                 yield f"{at}{name}", value, put
                 if self._is_walked(value):
                     ahead.append((f"{at}{name}", value))

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from planish.runner.wound import Wound
 
 SOURCE = """
@@ -83,6 +84,21 @@ def test_counts_are_moved_on_and_rings_are_not(module: ModuleType, tmp_path: Pat
     assert any("self.count (by -1 a call)" in words for words in moved)
     wound.wind(10**6)
     assert module.CALLS == 1_001_030 and model.ring == 30 % 8
+
+
+def test_calls_behind_which_buffers_are_put_back_count_for_other_places(module: ModuleType, tmp_path: Path) -> None:
+    model = module.ModelNew()
+    model.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+    wound = Wound(model, tmp_path / "solution.py")
+    for calls in range(1, 31):
+        model()
+        if calls % 4 == 0:
+            wound.put_back([model._buffers])
+        else:
+            model.calls += 1
+        wound.look(calls)
+    wound.wind(1000)
+    assert model.count == -1030 and model.calls.item() == 1023
 
 
 def test_clocks_are_turned_once_wherever_they_were_taken_from(module: ModuleType, tmp_path: Path) -> None:
