@@ -33,7 +33,7 @@ Result<bool> TaskEvaluator::task_answers(const ModuleUnderTest& tested, std::str
   PLANISH_CHECK(tested.oracle.poison(data, limits_.oracle));
   auto raised = yardstick_->run_as(handle, data, caller, module_run_limit());
   if (!raised.has_value() || !raised->empty()) return false;
-  PLANISH_TRY(const auto check, tested.oracle.check(data, "full", limits_.oracle));
+  PLANISH_TRY(const auto check, tested.oracle.check(data, "caller", limits_.oracle));
   return check.ok || check.problem == "finite_only";
 }
 
@@ -64,7 +64,7 @@ Result<bool> TaskEvaluator::passes_other_callers(const ModuleUnderTest& tested, 
       refused.outcome = Outcome::launch_failed;
       refused.message = *raised;
     } else {
-      PLANISH_TRY(auto check, tested.oracle.check(data, "full", limits_.oracle));
+      PLANISH_TRY(auto check, tested.oracle.check(data, "caller", limits_.oracle));
       if (check.problem == "finite_only" && request.finite_only) {
         check.ok = true;
         check.problem.clear();

@@ -185,7 +185,7 @@ class Expected:
         # says nothing, however far off the candidate is.
         choices = self._stores_16_bits()
         while found.ratio > 1 and self.draws < wanted + gate.MORE_DRAWS:
-            if self.draws >= wanted and found.ratio > gate.NEAR and not (choices and stage == "full"):
+            if self.draws >= wanted and found.ratio > gate.NEAR and not (choices and stage != "screen"):
                 break
             if self.draws == 1 and found.ratio > gate.HOPELESS and not choices:
                 break

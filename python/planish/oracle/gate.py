@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 FACTOR = 2.0
-DRAWS = {"screen": 2, "full": 4}  # of the reference with eager's roundings drawn again: for the noise, and as many for what is honest
+DRAWS = {"screen": 2, "full": 4, "caller": 4}  # of the reference with eager's roundings drawn again: for the noise, and as many for what is honest
 MORE_DRAWS = 4  # for whoever is near the gate
 NEAR = 4.0  # times the gate
 HOPELESS = 50.0  # times the gate that one draw of each gives

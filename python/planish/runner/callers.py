@@ -39,7 +39,8 @@ def mode_of(caller: str, model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(module._buffers, key, buffer, buffer.clone()) for module in model.modules() for key, buffer in module._buffers.items() if buffer is not None]
     try:
-        model.train(not model.training)
+        with contextlib.suppress(NotImplementedError):  # an exported program has one mode
+            model.train(not model.training)
         yield
     finally:
         for module, training in modes:

@@ -1004,4 +1004,4 @@ def package_hooks(module: nn.Module) -> tuple[Any, ...]:
 
 
 def _is_of(function: types.FunctionType, package: str) -> bool:
-    return function.__module__.partition(".")[0] == package and names.whose(function.__code__.co_filename) == "installed"
+    return (function.__module__ or "").partition(".")[0] == package and names.whose(function.__code__.co_filename) == "installed"

@@ -152,18 +152,26 @@ PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args&
   typename P::Given given[S::halves][S::scores];
   // Of a tile, or of keys that there are, without a branch: what a score needs is looked up two turns ahead, and read
   // one.
-  const auto each = [&](int tile, const auto& read) {
+  const auto find = [&](int tile) {
 #pragma unroll
     for (int h = 0; h < S::halves; ++h) {
 #pragma unroll
-      for (int i = 0; i < S::scores; ++i) read(h, i, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
+      for (int i = 0; i < S::scores; ++i)
+        found[h][i] = P::found(args, unit, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
     }
   };
-  const auto find = [&](int h, int i, int row, int key) { found[h][i] = P::found(args, unit, row, key); };
-  const auto read = [&](int h, int i, int row, int key) { given[h][i] = P::given(found[h][i], args, unit, row, key); };
-  each(share.first + warp, find);
-  each(share.first + warp, read);
-  each(share.first + warp + P::warps, find);
+  const auto read = [&](int tile) {
+#pragma unroll
+    for (int h = 0; h < S::halves; ++h) {
+#pragma unroll
+      for (int i = 0; i < S::scores; ++i)
+        given[h][i] =
+            P::given(found[h][i], args, unit, S::row(h, i, t), min(tile * L::tile + S::key(i, g), P::keys - 1));
+    }
+  };
+  find(share.first + warp);
+  read(share.first + warp);
+  find(share.first + warp + P::warps);
   decode_compute<P, W>(args, writes, share);
   S mine;
   mine.begin(args, unit, share.memory, g, t);
@@ -181,8 +189,8 @@ PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args&
 #pragma unroll
       for (int i = 0; i < S::scores; ++i) now[h][i] = given[h][i];
     }
-    each(tile + P::warps, read);
-    each(tile + 2 * P::warps, find);
+    read(tile + P::warps);
+    find(tile + 2 * P::warps);
     mine.take(at, now, args, unit, g, t, tile * L::tile, share.end);
     __syncwarp();  // all lanes have read it
     feed.refill(share, stage);
