@@ -55,7 +55,8 @@ def test_a_pair_is_the_best_right_kernel_of_a_region(optimised: Optimised) -> No
     # Of an interval that is wide beside its middle the lower end is claimed.
     wide = claim is not None and claim["hi"] - claim["lo"] > 0.5 * claim["ratio"]
     assert pair["speedup"] == (claim["lo"] if wide else claimed(optimised)), pair
-    assert pair["search_gain"] == next(a["gain"] for a in attempts if a["median_ms"] == pair["median_ms"])
+    # Two attempts may have the same median.
+    assert pair["search_gain"] in [a["gain"] for a in attempts if a["median_ms"] == pair["median_ms"]]
 
 
 def test_it_goes_to_a_file_and_says_what_cannot_be(optimised: Optimised) -> None:
