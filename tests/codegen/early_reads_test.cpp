@@ -4,15 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "codegen/compose/compose.h"
-#include "codegen/devices.h"
-#include "codegen/genome.h"
+#include "codegen/composed_of_guesses.h"
 #include "codegen/graph_builder.h"
-#include "codegen/partition/partition.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -30,21 +24,8 @@ std::string attention_of_program(bool made) {
   const int q = g.node("view.default", {V("self", product), L("size", {1, 32, 1, 128})}, {1, 32, 1, 128}, DType::bf16);
   g.output(g.node("scaled_dot_product_attention.default",
                   {V("query", q), V("key", keys), V("value", v), B("enable_gqa", true)}, {1, 32, 1, 128}, DType::bf16));
-  PartitionOptions options;
-  options.limits.contractions = true;
-  auto cut = partition(g.graph, options);
-  REQUIRE(cut.has_value());
-  std::vector<Choice> choices;
-  for (const Region& region : cut->regions) {
-    const auto guesses = seeds(region.kernel, h200());
-    REQUIRE_FALSE(guesses.empty());
-    auto emitted = emit(region.kernel, h200(), guesses.front());
-    REQUIRE_MESSAGE(emitted.has_value(), (emitted ? "" : emitted.error().message));
-    choices.emplace_back(std::move(*emitted));
-  }
-  const auto program = compose(g.graph, *cut, choices, h200(), Packings::together);
-  REQUIRE_MESSAGE(program.has_value(), (program ? "" : program.error().message));
-  for (const auto& kernel : program->kernels) {
+  const program::Program program = composed_of_guesses(g);
+  for (const auto& kernel : program.kernels) {
     const std::size_t at = kernel.source.find("decode_attention<P", kernel.source.find("planish_kernel("));
     if (at != std::string::npos) return kernel.source.substr(at, kernel.source.find('(', at) - at);
   }

@@ -8,11 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/compose/compose.h"
-#include "codegen/devices.h"
-#include "codegen/genome.h"
+#include "codegen/composed_of_guesses.h"
 #include "codegen/graph_builder.h"
-#include "codegen/partition/partition.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -66,21 +63,7 @@ program::Program composed(const Step& step) {
                   {1, heads * group, 1, width}, DType::bf16));
   g.graph.outputs.push_back({"mutate_buffer", new_keys, "keys", -1, ""});
   g.graph.outputs.push_back({"mutate_buffer", new_values, "values", -1, ""});
-  PartitionOptions options;
-  options.limits.contractions = true;
-  auto cut = partition(g.graph, options);
-  REQUIRE(cut.has_value());
-  std::vector<Choice> choices;
-  for (const Region& region : cut->regions) {
-    const auto guesses = seeds(region.kernel, h200());
-    REQUIRE_FALSE(guesses.empty());
-    auto emitted = emit(region.kernel, h200(), guesses.front());
-    REQUIRE_MESSAGE(emitted.has_value(), (emitted ? "" : emitted.error().message));
-    choices.emplace_back(std::move(*emitted));
-  }
-  auto program = compose(g.graph, *cut, choices, h200(), Packings::together);
-  REQUIRE_MESSAGE(program.has_value(), (program ? "" : program.error().message));
-  return std::move(*program);
+  return composed_of_guesses(g);
 }
 
 /// The last of the launches whose text has this.

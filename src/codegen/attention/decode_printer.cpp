@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "codegen/attention/decode.h"
@@ -11,7 +9,6 @@
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
-#include "codegen/variables.h"
 
 namespace planish::codegen {
 namespace {
@@ -32,7 +29,6 @@ class DecodePrinter {
         plan_(plan),
         writes_(writes),
         score_(score_before_end(kernel, a)),
-        moves_(variables_of(kernel)),
         writer_(kernel) {}
 
   DecodeText print() {
@@ -56,9 +52,6 @@ class DecodePrinter {
  private:
   static constexpr std::string_view at = "const Args& args, int unit";
   const Node& node(int id) const { return kernel_.nodes[static_cast<std::size_t>(id)]; }
-  bool moves(int id, int variable) const {
-    return moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(variable)];
-  }
   std::string long_of(std::int64_t n) const { return fmt::format("{}ll", n); }
 
   /// "static PL_DEVICE float score(const Args& args, int unit, …) {", with the pointers and coordinates that text below
@@ -201,8 +194,7 @@ class DecodePrinter {
     const std::vector<LastKey> found = last_keys_of(kernel_, a_);
     std::vector<int> roots;
     for (const LastKey& each : found) roots.push_back(each.node);
-    const bool by_row = std::ranges::any_of(
-        roots, [&](int id) { return std::ranges::any_of(a_.scores.m, [&](int v) { return moves(id, v); }); });
+    const bool by_row = ends_move_with(kernel_, a_, a_.scores.m);
     const std::vector<int> inputs = writer_.inputs(roots);
     open(fmt::format("int end({})", at), inputs, {});
     if (found.empty()) {
@@ -390,7 +382,6 @@ class DecodePrinter {
   const DecodeTiling plan_;
   const DecodeWrites& writes_;
   const int score_;  ///< of keys before the end
-  const std::vector<std::vector<bool>> moves_;
   PlaceWriter writer_;
   std::vector<int> inputs_;
 };

@@ -37,6 +37,14 @@ bool bounds_below(const Kernel& kernel, const std::vector<int>& keys, const std:
   return true;
 }
 
+bool any_moves(const std::vector<std::vector<bool>>& moves, const std::vector<LastKey>& bounds,
+               const std::vector<int>& variables) {
+  return std::ranges::any_of(bounds, [&](const LastKey& each) {
+    const std::vector<bool>& own = moves[static_cast<std::size_t>(each.node)];
+    return std::ranges::any_of(variables, [&](int v) { return static_cast<bool>(own[static_cast<std::size_t>(v)]); });
+  });
+}
+
 struct Ends {
   std::vector<LastKey> bounds;
   int score = -1;  ///< without the outermost tests that are nothing but bounds
@@ -57,12 +65,7 @@ Ends ends_of(const Kernel& kernel, const Attention& a) {
     if (outermost) out.score = id;
   }
   // Where keys end for some rows later than for others, the latest counts, and a score has to ask.
-  const bool by_row = std::ranges::any_of(out.bounds, [&](const LastKey& each) {
-    return std::ranges::any_of(a.scores.m, [&](int v) {
-      return static_cast<bool>(moves[static_cast<std::size_t>(each.node)][static_cast<std::size_t>(v)]);
-    });
-  });
-  if (by_row) out.score = a.score;
+  if (any_moves(moves, out.bounds, a.scores.m)) out.score = a.score;
   return out;
 }
 
@@ -83,12 +86,7 @@ std::vector<int> inputs_of_end(const Kernel& kernel, const Attention& attention)
 }
 
 bool ends_move_with(const Kernel& kernel, const Attention& attention, const std::vector<int>& variables) {
-  const auto moves = variables_of(kernel);
-  return std::ranges::any_of(last_keys_of(kernel, attention), [&](const LastKey& each) {
-    return std::ranges::any_of(variables, [&](int v) {
-      return static_cast<bool>(moves[static_cast<std::size_t>(each.node)][static_cast<std::size_t>(v)]);
-    });
-  });
+  return any_moves(variables_of(kernel), last_keys_of(kernel, attention), variables);
 }
 
 }  // namespace planish::codegen
