@@ -1,0 +1,125 @@
+"""Whole models as their libraries call them through `planish.optimize`, beside PyTorch's own forms of them, on a GPU:
+
+    python3 bench/models/run.py --only sdxl-unet,bert-large --budget 20s --max-time 300s [--baselines eager,compile] [--torch eager,graph] --rows FILE
+
+One process a model. A row of JSON says what `planish.optimize` made of it (outcome, its own times and errors, seconds) and what a caller sees
+afterwards: milliseconds of calls in a row of the module with its program, of the same module without one (eager), of eager as a CUDA graph, and of
+torch.compile's modes, in turn (the median of seven batches); and whether the calls ran the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
+
+from first_guess import read_rate, times_in_turn, torch_forms  # noqa: E402
+from subjects import SUBJECTS  # noqa: E402
+
+
+def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    import planish
+
+    start = time.monotonic()
+    row: dict[str, Any] = {"model": name, "torch": torch.__version__, "budget": options.budget}
+    torch.manual_seed(0)
+    subject = SUBJECTS[name](options.device)
+    module, (args, kwargs) = subject.module, subject.call
+    row["parameters"] = sum(p.numel() for p in module.parameters())
+    row["made_s"] = round(time.monotonic() - start, 1)
+    baselines = "none" if options.baselines == "none" else tuple(options.baselines.split(","))
+    twin = copy.copy(module)  # the same parameters, and no program
+    begin = time.monotonic()
+    found = planish.optimize(
+        module, subject.call, budget=options.budget, max_time=options.max_time, baselines=baselines, out=options.out and f"{options.out}/{name}", progress=True
+    )
+    result = found.result
+    row |= {"outcome": result["outcome"], "timed": found.timed, "improved": found.improved, "speedups": found.speedups, "reason": found.reason}
+    row |= {
+        "optimize_s": round(time.monotonic() - begin, 1),
+        "times_ms": result.get("times_ms"),
+        "accuracy": result.get("accuracy"),
+        "phases": result.get("phases"),
+    }
+    if options.device == "cpu":
+        return row
+    row["device"] = torch.cuda.get_device_name()
+    forms, row["without"] = forms_of(twin, args, kwargs, [form for form in options.torch.split(",") if form])
+    if found.improved:
+        forms = {"planish": lambda: module(*args, **kwargs)} | forms
+    row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
+    row["ran"] = str(planish.status(module)) if found.improved else ""
+    if subject.streamed:
+        rate = read_rate()
+        row |= {"streamed": subject.streamed, "read_rate": round(rate / 1e12, 3), "floor_ms": round(subject.streamed / rate * 1e3, 4)}
+    return row
+
+
+class Bound(torch.nn.Module):
+    """The module with its named arguments, for forms that are called with positions alone."""
+
+    def __init__(self, module: torch.nn.Module, named: dict[str, Any]) -> None:
+        super().__init__()
+        self.module, self.named = module, named
+
+    def forward(self, *args: Any) -> Any:
+        return self.module(*args, **self.named)
+
+
+def forms_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """PyTorch's forms, and why some are none."""
+    found, without = {}, {}
+    for name in names:
+        try:
+            found |= torch_forms(Bound(module, kwargs), args, [name])
+        except Exception as error:
+            without[name] = f"{type(error).__name__}: {error}"[:300]
+    return found, without
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", required=True, help=", ".join(SUBJECTS))
+    parser.add_argument("--budget", default="20s")
+    parser.add_argument("--max-time", default="300s")
+    parser.add_argument("--baselines", default="none")
+    parser.add_argument("--torch", default="eager,graph")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, help="a folder that keeps what ships")
+    parser.add_argument("--rows", type=Path, required=True)
+    options = parser.parse_args()
+    names = options.only.split(",")
+    if unknown := [name for name in names if name not in SUBJECTS]:
+        parser.error(f"there is no {unknown[0]}; there are {', '.join(SUBJECTS)}")
+    if len(names) > 1:
+        for name in names:
+            given = [arg for arg in sys.argv[1:] if arg != f"--only={options.only}"]
+            if options.only in given:
+                given[given.index(options.only)] = name
+            else:
+                given.append(f"--only={name}")
+            subprocess.run([sys.executable, __file__, *given], check=False)
+        return
+    with torch.no_grad():
+        try:
+            row = row_of(names[0], options)
+        except Exception as error:
+            row = {"model": names[0], "error": f"{type(error).__name__}: {error}"[:2000], "traceback": traceback.format_exc()[-3000:]}
+    with options.rows.open("a") as file:
+        file.write(json.dumps(row, default=str) + "\n")
+    print(json.dumps(row, default=str))
+
+
+if __name__ == "__main__":
+    main()
