@@ -3,7 +3,11 @@ whole programs share. They run in the executor that shipped modules use."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import os
+import queue
+import re
 import statistics
 import sys
 import time
@@ -55,12 +59,29 @@ def program_of(
     task: Path, model: nn.Module, call: Any, folder: Path, change: Callable[[str], str] = lambda source: source, genes: str = ""
 ) -> tuple[dict[str, Any], list[str], Path]:
     """The same with its cubins. `change`: of each kernel's source before it is compiled."""
-    from parts import Nvrtc
+    from parts import Built, Nvrtc
 
     program, blobs = cut_of(task, model, call, folder, torch.cuda.get_device_properties(0).multi_processor_count, genes)
-    nvrtc = Nvrtc(folder)
-    built = [nvrtc.build(kernel, "sm_90a", change) for kernel in program["kernels"]]
-    nvrtc.close()
+    for number, kernel in enumerate(program["kernels"]):  # so that a profile tells them apart
+        entry = kernel["entry"]
+        kernel["entry"] = f"{entry}_{number}"
+        kernel["source"] = re.sub(rf"\b{entry}\b", kernel["entry"], kernel["source"])
+    workers: queue.SimpleQueue[Nvrtc] = queue.SimpleQueue()
+    number = min(len(os.sched_getaffinity(0)), len(program["kernels"]))
+    for _ in range(number):
+        workers.put(Nvrtc(folder))
+
+    def build(kernel: dict[str, Any]) -> Built:
+        nvrtc = workers.get()
+        try:
+            return nvrtc.build(kernel, "sm_90a", change)
+        finally:
+            workers.put(nvrtc)
+
+    with concurrent.futures.ThreadPoolExecutor(number) as pool:
+        built = list(pool.map(build, program["kernels"]))
+    for _ in range(number):
+        workers.get().close()
     for one in built:
         if one.error:
             raise SystemExit(one.error)

@@ -382,7 +382,9 @@ def _rms(total: Sum, eps: float = 1e-6, on: Rounding = lambda t: t) -> Variant:
     return _of(lambda x, weight, rng: x * on(torch.rsqrt(total(x * x, rng) / x.shape[-1] + eps)) * weight)
 
 
-def _attention(block: int = 16, keys: int | None = None, p: Rounding = lambda t: t, scale: float | None = None, split: int = 1, qk: Rounding = lambda t: t) -> Variant:
+def _attention(
+    block: int = 16, keys: int | None = None, p: Rounding = lambda t: t, scale: float | None = None, split: int = 1, qk: Rounding = lambda t: t
+) -> Variant:
     def part(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         top = torch.full((*q.shape[:-1], 1), -torch.inf, device=q.device)
         norm, out = torch.zeros_like(top), torch.zeros_like(q)
@@ -409,7 +411,9 @@ def _stored_attention(i: Inputs, rng: random.Random) -> list[torch.Tensor]:
     return _attention(p=lambda e: e.to(dtype).float())(i, rng)
 
 
-def _conv(x: torch.Tensor, conv_weight: torch.Tensor, conv_bias: torch.Tensor, rng: random.Random, on: Rounding = lambda t: t, product: str = "tiled") -> torch.Tensor:
+def _conv(
+    x: torch.Tensor, conv_weight: torch.Tensor, conv_bias: torch.Tensor, rng: random.Random, on: Rounding = lambda t: t, product: str = "tiled"
+) -> torch.Tensor:
     columns = F.unfold(on(x), 3, padding=1)
     w = on(conv_weight)
     y = mm_in(product)(w.reshape(w.shape[0], -1), columns, rng)
@@ -467,7 +471,9 @@ def _gelu_stored(steps: Rounding | None = None) -> Callable[..., torch.Tensor]:
     return run
 
 
-def _entropy(total: Sum, smooth: float = 0.0, on: Rounding = lambda t: t, counted: bool = False, labels: Callable[[torch.Tensor], torch.Tensor] = lambda t: t) -> Variant:
+def _entropy(
+    total: Sum, smooth: float = 0.0, on: Rounding = lambda t: t, counted: bool = False, labels: Callable[[torch.Tensor], torch.Tensor] = lambda t: t
+) -> Variant:
     def run(x: torch.Tensor, y: torch.Tensor, rng: random.Random) -> torch.Tensor:
         top = x.amax(-1, keepdim=True)
         picked = x.gather(-1, labels(y).clamp_min(0)[:, None])

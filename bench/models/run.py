@@ -24,7 +24,8 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
 
-from first_guess import read_rate, times_in_turn, torch_forms  # noqa: E402
+from first_guess import read_rate, times_in_turn  # noqa: E402
+from forms import forms_of  # noqa: E402
 from subjects import SUBJECTS  # noqa: E402
 
 
@@ -64,28 +65,6 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
         rate = read_rate()
         row |= {"streamed": subject.streamed, "read_rate": round(rate / 1e12, 3), "floor_ms": round(subject.streamed / rate * 1e3, 4)}
     return row
-
-
-class Bound(torch.nn.Module):
-    """The module with its named arguments, for forms that are called with positions alone."""
-
-    def __init__(self, module: torch.nn.Module, named: dict[str, Any]) -> None:
-        super().__init__()
-        self.module, self.named = module, named
-
-    def forward(self, *args: Any) -> Any:
-        return self.module(*args, **self.named)
-
-
-def forms_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """PyTorch's forms, and why some are none."""
-    found, without = {}, {}
-    for name in names:
-        try:
-            found |= torch_forms(Bound(module, kwargs), args, [name])
-        except Exception as error:
-            without[name] = f"{type(error).__name__}: {error}"[:300]
-    return found, without
 
 
 def main() -> None:

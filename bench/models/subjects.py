@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,20 +59,21 @@ def decode_step(name: str, config: Any, device: str, places: int, batch: int = 1
 
     model = _causal(name, config, device)
     cache = StaticCache(config=config, max_cache_len=places)
+    word = "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"  # before transformers 5.2x
     at = places - 8
     ids = torch.randint(config.vocab_size, (batch, at), device=device)
     for start in range(0, at, 512):  # the prompt, in parts
         part = ids[:, start : start + 512]
         model(
             input_ids=part,
-            cache=cache,
+            **{word: cache},
             position_ids=torch.arange(start, start + part.shape[1], device=device)[None],
             use_cache=True,
             logits_to_keep=1,
         )
     call = {
         "input_ids": torch.randint(config.vocab_size, (batch, 1), device=device),
-        "cache": cache,
+        word: cache,
         "position_ids": torch.full((batch, 1), at, device=device),
         "use_cache": True,
     }
@@ -131,7 +133,8 @@ def sdxl(device: str, depth: tuple[int, int, int], size: int = 128) -> Subject:
     """stable-diffusion-xl-base-1.0's UNet (depth 1, 2, 10), one image with guidance, as its pipeline calls it."""
     model = _diffusers(
         "UNet2DConditionModel", device, sample_size=size, cross_attention_dim=2048, attention_head_dim=(5, 10, 20), block_out_channels=(320, 640, 1280),
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
         addition_embed_type="text_time", addition_time_embed_dim=256, projection_class_embeddings_input_dim=2816, transformer_layers_per_block=depth,
         use_linear_projection=True,
     )  # fmt: skip
@@ -190,7 +193,8 @@ def flux(device: str, layers: tuple[int, int] = (1, 2), size: int = 64, text: in
 
     call = {
         "hidden_states": half(1, size * size, 64), "timestep": half(1).abs(), "guidance": half(1).abs(), "pooled_projections": half(1, 768),
-        "encoder_hidden_states": half(1, text, 4096), "txt_ids": torch.zeros(text, 3, device=device), "img_ids": ids, "joint_attention_kwargs": None, "return_dict": False,
+        "encoder_hidden_states": half(1, text, 4096), "txt_ids": torch.zeros(text, 3, device=device),
+        "img_ids": ids, "joint_attention_kwargs": None, "return_dict": False,
     }  # fmt: skip
     return Subject(model, ((), call))
 

@@ -81,7 +81,8 @@ def tilings(s: Shape, top: int) -> list[MmaTiling]:
     return [t for _, t in sorted(found.values(), key=lambda each: each[0])][:top]
 
 
-KERNEL = """
+KERNEL = (
+    """
 struct Policy {
   static constexpr int rows = %(m)d, columns = %(n)d, depth = %(k)d, units = %(units)d, groups = %(groups)d, parts = %(parts)d;
   static constexpr int tile_rows = %(tile_rows)d, tile_columns = %(tile_columns)d, tile_depth = %(tile_depth)d, stages = %(stages)d;
@@ -96,13 +97,16 @@ struct Functors {
   PL_DEVICE int group_end(int i) const { return ends[i]; }
   PL_DEVICE const u16* a(int unit) const { return in_a + unit * (long long)%(m)d * %(k)d; }
   PL_DEVICE const u16* b(int part, int unit) const { return in_b + (part * %(bs)d + unit) * (long long)%(n)d * %(k)d; }
-""" + RESULTS + """extern "C" __global__ void __launch_bounds__(MmaProductLayout<Policy>::threads, Policy::resident)
+"""
+    + RESULTS
+    + """extern "C" __global__ void __launch_bounds__(MmaProductLayout<Policy>::threads, Policy::resident)
 k0(const u16* a, const u16* b, u16* out, const int* ends, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const Functors f{a, b, out, ends};
   product_by_mma<Policy>(f, pl_smem, partial, arrived);
 }
 """
+)
 
 
 def source(s: Shape, t: MmaTiling) -> str:

@@ -186,7 +186,8 @@ RESULTS = """  template <int w, int parts> PL_DEVICE void result(u32 (&out)[w], 
   }
 };
 """
-KERNEL = """
+KERNEL = (
+    """
 struct Policy {
   static constexpr int rows = %(m)d, columns = %(n)d, depth = %(k)d, units = %(units)d, groups = %(groups)d, parts = %(parts)d;
   static constexpr int tile_rows = %(tile_rows)d, tile_columns = %(tile_columns)d, consumers = %(consumers)d, stages = %(stages)d;
@@ -219,13 +220,16 @@ struct Functors {
   template <int mask> PL_DEVICE void load_b(u32 to, const void* map, u32 barrier, int unit, int x, int y) const {
     if (mask) tensor_share(to, map, barrier, mask, x, y, unit); else tensor_load(to, map, barrier, x, y, unit);
   }
-""" + RESULTS + """extern "C" __global__ void %(cluster_attribute)s __launch_bounds__(ProductLayout<Policy>::threads, 1)
+"""
+    + RESULTS
+    + """extern "C" __global__ void %(cluster_attribute)s __launch_bounds__(ProductLayout<Policy>::threads, 1)
 k0(const u16* a, const u16* b, u16* out, const int* ends, char* maps, float* partial, u32* arrived) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const Functors f{a, b, out, ends};
   product<Policy>(f, pl_smem, maps, partial, arrived);
 }
 """
+)
 
 
 def source(s: Shape, t: Tiling) -> str:
