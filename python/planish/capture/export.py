@@ -29,6 +29,7 @@ from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
+from planish.capture.known_masks import take_known_masks
 from planish.capture.known_places import count_constants, take_known_places
 from planish.capture.known_values import KnownValues
 from planish.capture.linear_algebra import checks_as_operators
@@ -99,9 +100,7 @@ class Captured:
         return found
 
 
-def export_program(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, known: Numbers | None = None
-) -> ExportedProgram:
+def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, known: Numbers | None = None) -> ExportedProgram:
     """torch.export with its many failures named. `known`: numbers of the call that it is captured for. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
     with (
@@ -184,9 +183,7 @@ def capture(
         return _captured(model, args, kwargs, blobs, path, Numbers(numbers, (args, kwargs), path) if numbers else None)
 
 
-def _captured(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path, known: Numbers | None
-) -> Captured:
+def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path, known: Numbers | None) -> Captured:
     exported = export_program(model, args, kwargs, path, known)
     inlined = inline_flexible_attention(exported)
     with (
@@ -210,6 +207,7 @@ def _captured(
     count_in_places(graph_module.graph, Ranges(known_values), path)
     ask_instead_of_writing(graph_module.graph)
     take_known_places(graph_module.graph, known_values)
+    take_known_masks(graph_module.graph, known_values)
     known_values.erase_unread(graph_module.graph)
     count_constants(graph_module.graph, known_values)
     device = device_of((args, kwargs), model)

@@ -10,7 +10,10 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-_MOST = 1 << 20  # elements; larger ones are computed by nobody while a graph is made
+_MOST = {
+    True: 1 << 26,
+    False: 1 << 20,
+}  # elements of truth values (a mask of attention), and of numbers; larger ones are computed by nobody while a graph is made
 
 
 class KnownValues:
@@ -39,7 +42,7 @@ class KnownValues:
             return None
         if torch.Tag.nondeterministic_seeded in target.tags or (target._schema.is_mutable and target is not torch.ops.aten.detach_.default):
             return None
-        if not isinstance(meta, torch.Tensor) or meta.numel() > _MOST or meta.is_floating_point() or meta.is_complex():
+        if not isinstance(meta, torch.Tensor) or meta.numel() > _MOST[meta.dtype == torch.bool] or meta.is_floating_point() or meta.is_complex():
             return None
         given: dict[fx.Node, torch.Tensor] = {}
         for one in node.all_input_nodes:

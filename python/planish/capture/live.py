@@ -43,9 +43,7 @@ def write_live(
         return _write(folder, name, module, args, kwargs, exported, numbers)
 
 
-def _write(
-    folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool, numbers: Sequence[int]
-) -> str:
+def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool, numbers: Sequence[int]) -> str:
     if not by_value.save(pytree.tree_map(lambda x: placed(x, "cpu"), (args, kwargs)), folder / INPUTS):
         raise task_error("inputs_failed", name, "the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
     about: dict[str, Any] = {"name": name, "training": module.training, "modules": configuration(module)}

@@ -127,9 +127,7 @@ def _refuse_shared(target: Module, refusal: PlanishError) -> None:
         raise task_error("not_exportable", target.path, message, "pass the whole once, and take the parts inside the module") from refusal
 
 
-def _document(
-    target: Module, leaves: list[Any], form: Any, after: list[torch.Tensor], call: tuple[Any, str], refusal: PlanishError
-) -> Captured:
+def _document(target: Module, leaves: list[Any], form: Any, after: list[torch.Tensor], call: tuple[Any, str], refusal: PlanishError) -> Captured:
     values: list[dict[str, Any]] = []
 
     def value(tensor: torch.Tensor) -> int:
