@@ -344,4 +344,21 @@ Cost streaming_cost(const Kernel& kernel) {
   return total;
 }
 
+double operations_again(const Kernel& kernel) {
+  const auto variables = variables_of(kernel);
+  const auto outer = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
+  double total = 0;
+  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
+    const OperationCost costs = info(kernel.nodes[n].op).cost;
+    const bool moves = std::ranges::find(variables[n], true) != variables[n].end();
+    double times = 1;
+    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
+      const bool again = moves && v < outer && costs >= OperationCost::function;
+      if (again || variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
+    }
+    total += weight(costs) * times;
+  }
+  return total;
+}
+
 }  // namespace planish::codegen

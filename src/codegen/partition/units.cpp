@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "codegen/cost.h"
 #include "codegen/partition/regions.h"
 
 namespace planish::codegen {
@@ -344,7 +345,10 @@ void Units::duplicate() {
       readers.push_back(c);
     }
     if (!kernels_only || readers.empty()) continue;
-    double before = unit.bytes, after = 0, added = -unit.flops;
+    const auto operations = [](const Kernel& kernel, double flops) {
+      return kernel.anchor == Anchor::pointwise || kernel.anchor == Anchor::row ? operations_again(kernel) : flops;
+    };
+    double before = unit.bytes, after = 0, added = -operations(*unit.kernel, unit.flops);
     std::vector<std::pair<std::set<int>, Trial>> trials;
     for (const int c : readers) {
       const Unit& other = units_[static_cast<std::size_t>(c)];
@@ -355,7 +359,7 @@ void Units::duplicate() {
       if (!trial) break;
       before += other.bytes;
       after += trial->bytes;
-      added += trial->flops - other.flops;
+      added += operations(trial->kernel, trial->flops) - operations(*other.kernel, other.flops);
       trials.emplace_back(std::move(nodes), std::move(*trial));
     }
     if (trials.size() != readers.size() || !worth(before - after, added)) continue;
