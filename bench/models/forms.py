@@ -30,3 +30,19 @@ def forms_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         except Exception as error:
             without[name] = f"{type(error).__name__}: {error}"[:300]
     return found, without
+
+
+def rewound(call: Callable[[], Any], rewind: Callable[[], None] | None, steps: int) -> Callable[[], Any]:
+    """The same call, with `rewind` before every `steps` of them."""
+    if rewind is None:
+        return call
+    made = 0
+
+    def again() -> Any:
+        nonlocal made
+        if made % steps == 0:
+            rewind()
+        made += 1
+        return call()
+
+    return again

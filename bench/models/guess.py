@@ -27,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
 
 from first_guess import cut_of, executor_of, program_of, read_rate, times_in_turn  # noqa: E402
-from forms import forms_of  # noqa: E402
-from subjects import SUBJECTS  # noqa: E402
+from forms import forms_of, rewound  # noqa: E402
+from subjects import STEPS, SUBJECTS  # noqa: E402
 
 
 def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -58,16 +58,15 @@ def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
         row["differs"] = round(float((ours[0].double() - theirs[0].double()).norm() / theirs[0].double().norm()), 5)
         del ours, theirs
         forms, row["without"] = forms_of(module, args, kwargs, [form for form in options.torch.split(",") if form])
-        row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn({"planish": lambda: executor.run(given)} | forms).items()}
+        forms = {name: rewound(call, subject.rewind, STEPS) for name, call in ({"planish": lambda: executor.run(given)} | forms).items()}
+        row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
         if subject.streamed:
             row["floor_ms"] = round(subject.streamed / read_rate() * 1e3, 4)
         if options.profile:
             options.profile.mkdir(parents=True, exist_ok=True)
             with gzip.open(options.profile / f"{name}.program.json.gz", "wt") as file:
                 json.dump(program, file)
-            (options.profile / f"{name}.json").write_text(
-                json.dumps({form: seen(call) for form, call in ({"planish": lambda: executor.run(given)} | forms).items()})
-            )
+            (options.profile / f"{name}.json").write_text(json.dumps({form: seen(call) for form, call in forms.items()}))
     return row
 
 

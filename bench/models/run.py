@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
 
 from first_guess import read_rate, times_in_turn  # noqa: E402
-from forms import forms_of  # noqa: E402
-from subjects import SUBJECTS  # noqa: E402
+from forms import forms_of, rewound  # noqa: E402
+from subjects import STEPS, SUBJECTS  # noqa: E402
 
 
 def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -59,6 +59,7 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
     forms, row["without"] = forms_of(twin, args, kwargs, [form for form in options.torch.split(",") if form])
     if found.improved:
         forms = {"planish": lambda: module(*args, **kwargs)} | forms
+    forms = {form: rewound(call, subject.rewind, STEPS) for form, call in forms.items()}
     row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
     row["ran"] = str(planish.status(module)) if found.improved else ""
     if subject.streamed:

@@ -10,16 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+STEPS = 256
+
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`call`: arguments of one call. `streamed`: bytes of weights that a call must read where it is bound by them (a decode step), else 0."""
+    """`call`: arguments of one call. `streamed`: bytes that a call must read where it is bound by them (a decode step), else 0. `rewind`: what is
+    called after every `STEPS` calls at the latest, where calls fill a cache."""
 
     module: nn.Module
     call: Call
     streamed: int = 0
+    rewind: Callable[[], None] | None = None
 
 
 def _on(device: str, dtype: torch.dtype, make: Callable[[], nn.Module]) -> nn.Module:
@@ -54,32 +58,33 @@ def _streamed(model: nn.Module) -> int:
 
 
 def decode_step(name: str, config: Any, device: str, places: int, batch: int = 1) -> Subject:
-    """One token with a static cache of `places`, nearly full, as `generate` calls the model."""
+    """One token with a static cache of `places`, as `generate` calls the model. The cache holds random numbers but for `STEPS` places, which a benchmark's
+    calls fill one by one."""
     from transformers import StaticCache
 
     model = _causal(name, config, device)
     cache = StaticCache(config=config, max_cache_len=places)
     word = "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"  # before transformers 5.2x
-    at = places - 8
-    ids = torch.randint(config.vocab_size, (batch, at), device=device)
-    for start in range(0, at, 512):  # the prompt, in parts
-        part = ids[:, start : start + 512]
-        model(
-            input_ids=part,
-            **{word: cache},
-            position_ids=torch.arange(start, start + part.shape[1], device=device)[None],
-            use_cache=True,
-            logits_to_keep=1,
-        )
+    at = places - STEPS - 1
+    model(input_ids=torch.randint(config.vocab_size, (batch, 4), device=device), use_cache=True, logits_to_keep=1, **{word: cache})
+    for layer in cache.layers:
+        layer.keys.normal_()
+        layer.values.normal_()
+
+    def rewind() -> None:
+        for layer in cache.layers:
+            if isinstance(getattr(layer, "cumulative_length", None), Tensor):
+                layer.cumulative_length.fill_(at)
+
+    rewind()
     call = {
         "input_ids": torch.randint(config.vocab_size, (batch, 1), device=device),
         word: cache,
         "position_ids": torch.full((batch, 1), at, device=device),
         "use_cache": True,
     }
-    weights = _streamed(model)
     keys = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
-    return Subject(model, ((), call), weights + keys)
+    return Subject(model, ((), call), _streamed(model) + keys, rewind)
 
 
 def prefill(config: Any, device: str, length: int) -> Subject:

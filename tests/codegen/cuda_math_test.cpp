@@ -57,6 +57,7 @@ const std::vector<Form>& forms() {
        7.5},
       {"scaled", "pl_short_tanh(x, 0.7978845608028654, 0.25)",
        [](long double x) { return 0.25L * tanhl(x * 0.7978845608028654L); }, INFINITY, 6, 7},
+      {"normal", "pl_narrow_normal(x)", [](long double x) { return erfcl(-x / sqrtl(2)); }, INFINITY, 140, 145},
       {"near", "pl_near_tanh(x, 1, 1)", [](long double x) { return tanhl(x); }, 0.9F, 1.2, 1.2},
       {"near capped", "pl_near_tanh(x, 1.0 / 30, 30)", [](long double x) { return 30 * tanhl(x / 30); }, 27, 1.2, 1.2},
       {"softplus", "pl_short_softplus(x)",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <numbers>
 #include <optional>
 
 namespace planish::codegen::printing {
@@ -81,7 +83,34 @@ std::optional<int> inside_guarded_softplus(const Kernel& kernel, const Node& nod
   return limit.op == Op::constant && limit.value >= large ? x : std::nullopt;
 }
 
+bool near_to(const Node& node, double value) {
+  return node.op == Op::constant && std::abs(node.value - value) <= 1e-6 * value;
+}
+
+/// x of erf(x / √2).
+std::optional<int> inside_normal(const Kernel& kernel, const Node& erf) {
+  const Node& arg = math_node(kernel, erf.args[0]);
+  if (arg.dtype != DType::f32) return std::nullopt;
+  if (arg.op == Op::div && near_to(math_node(kernel, arg.args[1]), std::numbers::sqrt2)) return arg.args[0];
+  if (arg.op != Op::mul) return std::nullopt;
+  for (const std::size_t i : {0U, 1U}) {
+    if (near_to(math_node(kernel, arg.args[i]), 1 / std::numbers::sqrt2)) return arg.args[1 - i];
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string narrow_form(const Kernel& kernel, int id, const Speller& speller) {
+  const Node& node = math_node(kernel, id);
+  if (node.op != Op::add || node.dtype != DType::f32) return {};
+  for (const std::size_t i : {0U, 1U}) {
+    const Node* const erf = operand(kernel, node, i, Op::erf);
+    if (erf == nullptr || !near_to(math_node(kernel, node.args[1 - i]), 1)) continue;
+    if (const auto x = inside_normal(kernel, *erf)) return fmt::format("pl_narrow_normal({})", speller.name(*x));
+  }
+  return {};
+}
 
 std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh) {
   const Node& node = math_node(kernel, id);
@@ -178,6 +207,19 @@ PL_FN float pl_short_softplus(float x) {
   p = fmaf(t, p, -0x1.ffffd2df8e6c1p-2f);
   p = fmaf(t, p, 1.0f);
   return fmaf(t, p, pl_max(x, 0.0f));
+}
+// 1 + erf(x / sqrt(2)) to 2^-17, for results of 16 bits: exp(-x * x / 2) times a polynomial in 1 / (1 + 0.3 |x|), fitted to
+// erfc(|x| / sqrt(2)) * exp(x * x / 2), on the side where that is small.
+PL_FN float pl_narrow_normal(float x) {
+  const float t = pl_fast_rcp(fmaf(fabsf(x), 0x1.333334p-2f, 1.0f));
+  float p = fmaf(t, -0x1.5a7e42p-3f, 0x1.ecb12ap-2f);
+  p = fmaf(t, p, -0x1.8e7d78p-4f);
+  p = fmaf(t, p, 0x1.516fdap-2f);
+  p = fmaf(t, p, 0x1.b50feep-3f);
+  p = fmaf(t, p, 0x1.f0bdbap-3f);
+  p = fmaf(t, p, -0x1.4ea82p-13f);
+  const float far = p * pl_fast_exp2(x * x * -0x1.715476p-1f);
+  return x < 0.0f ? far : 2.0f - far;
 }
 // tanh(log(1 + e)) = (e * e + 2 e) / (e * e + 2 e + 2), e = exp(x); 1 from x = 20 on.
 PL_FN float pl_short_tanh_softplus(float x) {

@@ -29,6 +29,10 @@ enum class Tanh {
 /// function); empty where there is none.
 std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh);
 
+/// The same for results that are rounded to 16 bits, whatever the gene: 1 + erf(x / √2), twice the normal distribution,
+/// as GELU has it. Good to 2^-17 of itself everywhere, where the sum as written loses all its digits for x < -5.
+std::string narrow_form(const Kernel& kernel, int id, const Speller& speller);
+
 /// What a form that holds near zero only needs to be small.
 struct NearArgument {
   int node = 0;        ///< f32

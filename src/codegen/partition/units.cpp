@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "codegen/cost.h"
@@ -267,18 +268,30 @@ void Units::gather_counters() {
   const auto counts = [&](int u) {
     const Unit& unit = units_[static_cast<std::size_t>(u)];
     return unit.alive && unit.kernel && unit.kernel->anchor == Anchor::pointwise &&
-           unit.kernel->outer_extent() <= most_points && consumers(u).empty();
+           unit.kernel->outer_extent() <= most_points;
   };
-  // Nothing waits for any of them, so that no two kernels come to wait for each other.
+  const auto read_alone = [&](int u) { return consumers(u).empty(); };
+  const auto waits_for_nothing = [&](int u) {
+    return std::ranges::all_of(units_[static_cast<std::size_t>(u)].kernel->inputs, [&](const Input& input) {
+      return usage_.producers[static_cast<std::size_t>(input.value)] < 0;
+    });
+  };
+  // Nothing waits for any of them, or none of them waits for anything, so that no two kernels come to wait for each
+  // other.
+  gather(most_together, [&](int u) { return counts(u) && read_alone(u); });
+  gather(most_together, [&](int u) { return counts(u) && !read_alone(u) && waits_for_nothing(u); });
+}
+
+void Units::gather(std::size_t most, const std::function<bool(int)>& taken) {
   std::vector<int> found;
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
-    if (!counts(u)) continue;
+    if (!taken(u)) continue;
     const Unit& unit = units_[static_cast<std::size_t>(u)];
     bool gathered = false;
     for (const int f : found) {
       Unit& first = units_[static_cast<std::size_t>(f)];
       if (first.kernel->outer_extent() != unit.kernel->outer_extent()) continue;
-      if (first.nodes.size() + unit.nodes.size() > most_together) continue;
+      if (first.nodes.size() + unit.nodes.size() > most) continue;
       std::set<int> nodes = first.nodes;
       nodes.insert(unit.nodes.begin(), unit.nodes.end());
       auto trial = try_nodes(nodes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -37,8 +38,8 @@ class Units {
   void set_aside(std::span<const std::set<int>> groups);
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
-  /// One launch for small results of one size that the caller alone reads (the counters of many batch norms): a launch
-  /// takes longer than all of them.
+  /// One launch for small results of one size that the caller alone reads (the counters of many batch norms), and one for
+  /// those that follow from the caller's tensors alone (the places of many caches): a launch takes longer than all of them.
   void gather_counters();
   /// One launch for places of several tensors that are as many and do not wait for each other: a layer's keys and
   /// values.
@@ -67,6 +68,8 @@ class Units {
   std::optional<Trial> lower_outputs(const std::set<int>& nodes, std::vector<int> outputs,
                                      std::vector<int> given = {}) const;
   void grow();
+  /// Joins units of one size that are `taken`, up to so many nodes each.
+  void gather(std::size_t most, const std::function<bool(int)>& taken);
   void keep_statistics_of(Unit& unit);
   /// Units that read one of the values; null where one of them is not a kernel.
   std::optional<std::vector<Unit*>> kernels_that_read(const std::vector<int>& values);

@@ -139,7 +139,7 @@ static PL_DEVICE void store(const Args& args, int m, int row, const float (&sums
   const float v12 = (v8 * v11);
   const float v13 = erff(v12);
   const float v14 = 0x1p+0f;
-  const float v15 = (v13 + v14);
+  const float v15 = pl_narrow_normal(v8);
   const float v16 = (v10 * v15);
   out0[2048 * d0 + d1] = pl_to_bf16(v16);
 }
