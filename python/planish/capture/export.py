@@ -38,6 +38,7 @@ from planish.capture.numbers import Numbers, document
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.repeated_heads import share_repeated_heads
 from planish.capture.selections import RowsByTensors, select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
 from planish.capture.source import line_of, own_lines_kept, source_of
@@ -208,6 +209,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     ask_instead_of_writing(graph_module.graph)
     take_known_places(graph_module.graph, known_values)
     take_known_masks(graph_module.graph, known_values)
+    share_repeated_heads(graph_module.graph)
     known_values.erase_unread(graph_module.graph)
     count_constants(graph_module.graph, known_values)
     device = device_of((args, kwargs), model)

@@ -101,11 +101,20 @@ Result<json> answer(const Request& request) {
   PLANISH_TRY(const auto aten, aten_program(graph, request.device));
   json out{{"aten", json::parse(program::to_json(aten))}, {"regions", json::array()}, {"programs", json::array()}};
   if (request.programs == 0) return out;
+  FusionOptions fusion_options;
+  fusion_options.limits = request.options.limits;
+  // Where a search would begin: products take in what lies behind them.
+  const bool take_in = request.best && request.own;
   PLANISH_TRY(Partition cut, partition(graph, request.options));
+  if (take_in) cut = with_epilogues(graph, std::move(cut), request.device, fusion_options);
   if (request.rewrite) {
     const rewrite::Rewritten less = rewrite::rewrite(graph, {.library_products = !request.own});
     for (const rewrite::Applied& one : less.applied) out["rewrites"].push_back(one.rule);
-    PLANISH_TRY(cut, partition_rewritten(graph, cut, less.graph, less.local, request.options));
+    if (!less.applied.empty() || !take_in) {
+      PLANISH_TRY(cut,
+                  take_in ? rewritten_with_epilogues(graph, cut, less.graph, less.local, request.device, fusion_options)
+                          : partition_rewritten(graph, cut, less.graph, less.local, request.options));
+    }
   }
   for (const Region& region : cut.regions) {
     json one{{"nodes", region.nodes}};
@@ -113,8 +122,6 @@ Result<json> answer(const Request& request) {
     out["regions"].push_back(std::move(one));
   }
   std::vector<FusionPlan> fusions;
-  FusionOptions fusion_options;
-  fusion_options.limits = request.options.limits;
   if (request.fusions && request.programs > 1) fusions = fusion_plans(graph, cut, request.device, fusion_options);
   std::mt19937_64 rng(request.seed);
   for (int p = 0; p < request.programs; ++p) {
