@@ -58,7 +58,7 @@ def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
         row["differs"] = round(float((ours[0].double() - theirs[0].double()).norm() / theirs[0].double().norm()), 5)
         del ours, theirs
         forms, row["without"] = forms_of(module, args, kwargs, [form for form in options.torch.split(",") if form])
-        forms = {name: rewound(call, subject.rewind, STEPS) for name, call in ({"planish": lambda: executor.run(given)} | forms).items()}
+        forms = {name: rewound(call, subject.rewind, STEPS // 8) for name, call in ({"planish": lambda: executor.run(given)} | forms).items()}
         row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
         if subject.streamed:
             row["floor_ms"] = round(subject.streamed / read_rate() * 1e3, 4)

@@ -59,7 +59,7 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
     forms, row["without"] = forms_of(twin, args, kwargs, [form for form in options.torch.split(",") if form])
     if found.improved:
         forms = {"planish": lambda: module(*args, **kwargs)} | forms
-    forms = {form: rewound(call, subject.rewind, STEPS) for form, call in forms.items()}
+    forms = {form: rewound(call, subject.rewind, STEPS // 8) for form, call in forms.items()}
     row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
     row["ran"] = str(planish.status(module)) if found.improved else ""
     if subject.streamed:

@@ -349,7 +349,11 @@ double operations_again(const Kernel& kernel) {
   const auto outer = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
   double total = 0;
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
-    const OperationCost costs = info(kernel.nodes[n].op).cost;
+    const Node& node = kernel.nodes[n];
+    const bool wide =
+        node.op == Op::cast && (node.dtype == DType::f64 || kernel.nodes[node.args[0]].dtype == DType::f64);
+    // Few units convert doubles: as dear as a function.
+    const OperationCost costs = wide ? OperationCost::function : info(node.op).cost;
     const bool moves = std::ranges::find(variables[n], true) != variables[n].end();
     double times = 1;
     for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
