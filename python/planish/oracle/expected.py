@@ -291,8 +291,8 @@ class Expected:
             self._yard(i).learn(drawn[i][:count], drawn[i][count:])
 
     def _mode(self, draw: int, scale: float = 1.0) -> Replay:
-        nodes = self.run.captured.nodes
-        read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & self.run.values_read())
+        nodes, values = self.run.captured.nodes, self.run.values_read()
+        read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & values)
         return Replay(self.device, self.seed + 7919 * (draw + 1), read, self._rounded, scale, self._replayed)
 
     def _stores_16_bits(self) -> bool:

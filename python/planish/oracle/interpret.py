@@ -95,9 +95,7 @@ class Mode:
             return list(module_runs.eager(node.target, args[0]))
         return _flat(_call(node, args, kwargs))
 
-    def draw(
-        self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None], state: torch.Tensor
-    ) -> list[torch.Tensor | None]:
+    def draw(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None], state: torch.Tensor) -> list[torch.Tensor | None]:
         """The same of one that draws from torch's generator, and the state that it leaves. Random numbers are the task's own in every mode: in its types,
         drawn from this state, by the order of elements in memory that the graph declares."""
         before = generators.state(state.device)

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from planish.capture.opaque import Module
 from planish.oracle import module_runs
-from planish.oracle.noise import DOUBLE_UNIT, LIBRARY, PICKS, SINGLE, Noise, Steps
+from planish.oracle.noise import DOUBLE_UNIT, LIBRARY, PICKS, SINGLE, Known, Noise, Steps
 from planish.oracle.promoted import Arithmetic, has_16_bits
 
 
@@ -75,7 +75,7 @@ class _Erring(_Counted):
         self.noise, self.tf32, self.read = noise, tf32, read
 
     def call(self, func: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
-        with Steps(self.noise, DOUBLE_UNIT if dtype is torch.float64 else SINGLE, self.tf32 and dtype is torch.float32, None):
+        with Steps(self.noise, DOUBLE_UNIT if dtype is torch.float64 else SINGLE, self.tf32 and dtype is torch.float32, None, Known({}, "")):
             return func(*args, **kwargs)
 
     def narrow(self, value: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -131,6 +133,7 @@ class Replay(Double):
         self.noise = Noise(device, seed, scale)
         self._read = read
         self._rounded = tf32
+        self._called: Counter[str] = Counter()  # a node of a part that is computed in pieces comes several times
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         if isinstance(node.target, Module):
@@ -142,18 +145,19 @@ class Replay(Double):
         unit = DOUBLE_UNIT if torch.float64 in dtypes else SINGLE
         products = name in self._rounded and name in MATMULS | CONVOLUTIONS and narrow is None and unit == SINGLE
         attention = name in ATTENTIONS
-        steps = Steps(self.noise, unit, products, narrow if attention else None)
+        self._called[node.name] += 1
+        asked = Known(self._known, f"{node.name}.{self._called[node.name]}")
+        steps = Steps(self.noise, unit, products, narrow if attention else None, asked)
         with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
             results = self._promoted_call(node, args, kwargs)
         results = quantised(results, dtypes)
         if narrow is None or name in EXACT or node not in self._read:
             return results
-        sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        sources = {t.untyped_storage().data_ptr() for t in _tensors((*args, *kwargs.values()))}
         return [
-            self.noise.rounding(r, d) if r is not None and d is not None and _stored(r, d, sources) and not _needs_no_rounding(r) else r
+            self.noise.rounding(r, d) if r is not None and d is not None and _stored(r, d, sources) and not asked.ask(partial(_needs_no_rounding, r)) else r
             for r, d in zip(results, dtypes, strict=False)
         ] + results[len(dtypes) :]
-
 
     def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         """Numbers that are drawn are what they are; a dropout that is one kernel rounds what it multiplies."""
@@ -163,6 +167,15 @@ class Replay(Double):
             if dtypes[0] is not None and is_narrow(dtypes[0]) and node in self._read:
                 results[0] = self.noise.rounding(results[0], dtypes[0])
         return results
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Those among an operator's arguments, which nest no deeper than lists."""
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            yield argument
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
 
 
 def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set[int]) -> bool:
@@ -175,17 +188,32 @@ def _needs_no_rounding(result: torch.Tensor) -> bool:
     return result.is_floating_point() and all(bool((some == some.bfloat16().to(some.dtype)).all()) for some in (sample(result), result))
 
 
+class Known:
+    """What is asked of a node's operands in each replay on the same inputs, in the same order, and answered once: noise changes none of it, and each answer
+    waits for the device."""
+
+    def __init__(self, answers: dict[str, Any], node: str) -> None:
+        self._answers, self._node, self._asked = answers, node, 0
+
+    def ask(self, question: Callable[[], bool]) -> bool:
+        key = f"{self._node}?{self._asked}"
+        self._asked += 1
+        if key not in self._answers:
+            self._answers[key] = question()
+        return bool(self._answers[key])
+
+
 class Steps(TorchDispatchMode):
     """Gives the results of each operator that runs under it the noise of its arithmetic."""
 
-    def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None) -> None:
+    def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None, known: Known) -> None:
         super().__init__()
-        self.noise, self.unit, self.tf32, self.probabilities = noise, unit, tf32, probabilities
+        self.noise, self.unit, self.tf32, self.probabilities, self.known = noise, unit, tf32, probabilities, known
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
-        operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        operands = [t for t in _tensors((*args, *kwargs.values())) if t.is_floating_point()]
         if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not accumulates(name, args, kwargs)):
             return func(*args, **kwargs)
         if any(t.layout is not torch.strided for t in operands):
@@ -208,7 +236,7 @@ class Steps(TorchDispatchMode):
         pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
         if pointwise and (name not in _COMPOSED or func not in decomposition_table):
             result, once = func(*args, **kwargs), name in _ROUNDED_ONCE
-            if once and isinstance(result, torch.Tensor) and _needs_no_rounding(result):
+            if once and isinstance(result, torch.Tensor) and self.known.ask(lambda: _needs_no_rounding(result)):
                 return result
             return self._each(result, operands, self.unit * (1 if once else LIBRARY))
         if func in decomposition_table:
@@ -240,7 +268,7 @@ class Steps(TorchDispatchMode):
                 return value
             return self.noise.relative(value, unit)
 
-        return pytree.tree_map(moved, result)
+        return moved(result) if isinstance(result, torch.Tensor) else pytree.tree_map(moved, result)
 
     def _apart(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         try:
@@ -291,7 +319,7 @@ class Steps(TorchDispatchMode):
         count = source.numel() / max(1, result.numel())
         if name == "mean":
             squares = squares / count**2
-        return self._reduced(result, squares, count, _alike_along(source, along))
+        return self._reduced(result, squares, count, self.known.ask(lambda: _alike_along(source, along)))
 
     def _variance(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """By its definition, in two passes."""
@@ -316,7 +344,7 @@ class Steps(TorchDispatchMode):
             return result
         terms = torch.arange(1, source.shape[dim] + 1, dtype=torch.float64, device=source.device)
         terms = terms.view([-1 if d == dim % source.ndim else 1 for d in range(source.ndim)])
-        return self._reduced(result, source.square().cumsum(dim), terms, _alike_along(source, dim))
+        return self._reduced(result, source.square().cumsum(dim), terms, self.known.ask(lambda: _alike_along(source, dim)))
 
     def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
         first = 1 if name in ("addmm", "baddbmm", "addmv") else 0
@@ -328,7 +356,7 @@ class Steps(TorchDispatchMode):
         squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul))
         if first:
             squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
-        return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), _alike(a) and _alike(b))
+        return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a) and _alike(b)))
 
     def _convolution(self, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
         args = list(args)
@@ -341,7 +369,7 @@ class Steps(TorchDispatchMode):
             squares = squares + bias.square().view(-1, *[1] * (result.ndim - 2))
         transposed = bool(args[6])
         terms = weight.numel() / max(1, weight.shape[1] if transposed else weight.shape[0])
-        return self._reduced(result, squares, terms, _alike(source) and _alike(weight))
+        return self._reduced(result, squares, terms, self.known.ask(lambda: _alike(source) and _alike(weight)))
 
 
 #: Pointwise operators that are computed in steps; of all others torch's decompositions are another spelling.

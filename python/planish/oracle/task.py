@@ -342,9 +342,7 @@ class Task:
             found.update(run.run(inputs, missing, Mode()))
         return found
 
-    def draw(
-        self, seed: int, regime: str, nonfinite: bool = True, own_parameters: Own = False, only: Collection[int] | None = None
-    ) -> dict[int, torch.Tensor]:
+    def draw(self, seed: int, regime: str, nonfinite: bool = True, own_parameters: Own = False, only: Collection[int] | None = None) -> dict[int, torch.Tensor]:
         """The graph's inputs by value id, or `only` these of them, which are then the same. `own_parameters`: parameters and buffers as the
         model was constructed with, whatever the seed; a number: with as `vary` constructed it."""
         if regime == "task" and self.first_seed is None:
