@@ -1,33 +1,40 @@
 #!/bin/sh
-# Installs what is missing: Debian packages (with root), then a virtual environment whose Python sees a torch.
-# Fast when nothing is missing: a stamp remembers the package list, the torch that was asked for and this script.
+# setup.sh packages|python [beside]
+# Installs what is missing: Debian packages (with root), or a virtual environment whose Python sees a torch (beside: while something else is shown).
+# Fast when nothing is missing: a stamp, written last, remembers the package list, the torch that was asked for and this script.
 set -eu
 
 stamp="$VENV/.planish-setup"
 wanted="$PACKAGES / $TORCH / $PYTHON / $(cksum < "$0")"
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
 
-# pip draws its own progress where somebody looks.
-quiet="-q"
-if [ -t 2 ]; then quiet=""; fi
-missing=""
-for package in $PACKAGES; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
-if [ -n "$missing" ]; then
-  if [ "$(id -u)" -eq 0 ]; then run=""; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then run="sudo"; else
-    echo "error: these packages are missing and this user may not install them:$missing" >&2
-    echo "hint: as root: apt-get install$missing" >&2
-    exit 3
+if [ "$1" = packages ]; then
+  missing=""
+  for package in $PACKAGES; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+  done
+  if [ -n "$missing" ]; then
+    if [ "$(id -u)" -eq 0 ]; then run=""; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then run="sudo"; else
+      echo "error: these packages are missing and this user may not install them:$missing" >&2
+      echo "hint: as root: apt-get install$missing" >&2
+      exit 3
+    fi
+    echo "1 of 3: installing$missing (apt-get, a minute or two)" >&2
+    $run apt-get update -q >/dev/null
+    DEBIAN_FRONTEND=noninteractive $run apt-get install -y -q --no-install-recommends $missing >/dev/null || {
+      echo "error: apt-get could not install:$missing" >&2
+      exit 3
+    }
   fi
-  echo "1 of 3: installing$missing (apt-get, a minute or two)" >&2
-  $run apt-get update -q >/dev/null
-  DEBIAN_FRONTEND=noninteractive $run apt-get install -y -q --no-install-recommends $missing >/dev/null || {
-    echo "error: apt-get could not install:$missing" >&2
-    exit 3
-  }
+  exit 0
 fi
 
+mkdir -p "$VENV"
+exec 9> "$VENV/.planish-lock" && flock 9  # another make of this checkout may be at it
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
+# pip draws its own progress where somebody looks.
+quiet="-q"
+if [ -t 2 ] && [ "${2:-}" != beside ]; then quiet=""; fi
 if ! [ -x "$VENV/bin/python" ]; then "$PYTHON" -m venv --system-site-packages "$VENV"; fi
 python="$VENV/bin/python"
 if ! "$python" -c 'import torch' 2>/dev/null; then
