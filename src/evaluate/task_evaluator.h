@@ -107,6 +107,8 @@ class TaskEvaluator {
   /// From guests, from now on. Expects the stage.
   void hide(const std::vector<std::string>& paths);
   Status start_oracle();
+  /// Whether the next oracle is a twin of the last one.
+  bool keeps_twins() const;
   /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead).
   void start_what_proves();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/work_scope.h"
@@ -85,7 +86,11 @@ std::uint64_t TaskEvaluator::fresh_seed() {
 void TaskEvaluator::start_what_proves() {
   if (!request_.ahead) return;
   device_->runners.warm_up_torch(2);  // the check's, and the proof's
-  device_->spares.prepare(compiles(request_.baselines));
+  device_->spares.prepare(compiles(request_.baselines), !keeps_twins());
+}
+
+bool TaskEvaluator::keeps_twins() const {
+  return backend::named(device_->facts.target).on_host;
 }
 
 Status TaskEvaluator::start_oracle() {
@@ -100,6 +105,7 @@ Status TaskEvaluator::start_oracle() {
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
+  if (keeps_twins() && request_.ahead) device_->spares.keep_twin(oracle);
   auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
   if (!at_once) start_what_proves();
