@@ -105,7 +105,7 @@ Status TaskEvaluator::start_oracle() {
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
-  if (keeps_twins() && request_.ahead) device_->spares.keep_twin(oracle);
+  if (keeps_twins() && !request_.keep) device_->spares.keep_twin(oracle);
   auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
   if (!at_once) start_what_proves();
