@@ -146,6 +146,7 @@ Status TaskEvaluator::import_torch(worker::Runner& runner, worker::Oracle* oracl
     if (!imported.has_value()) return imported;
   }
   PLANISH_CHECK(greeting.get());
+  if (oracle != nullptr && keeps_twins()) device_->spares.keep_twin(*oracle);
   return {};
 }
 
@@ -182,7 +183,6 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
   PLANISH_CHECK(import_torch(runner, own ? &oracle : nullptr));
-  if (own && keeps_twins()) device_->spares.keep_twin(oracle);
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
   auto loading =
       with_time_left([&] { return runner.load_module(request.path, request_.task, reply_.graph, limits_.open); });
