@@ -109,8 +109,9 @@ class TaskEvaluator {
   Status start_oracle();
   /// Whether the next oracle is a twin of the last one.
   bool keeps_twins() const;
-  /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead).
-  void start_what_proves();
+  /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead). `oracle`: the next one,
+  /// too.
+  void start_what_proves(bool oracle);
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
   /// A candidate that is Python: verified as a guest, by the task's own oracle, and timed.
