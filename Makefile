@@ -27,7 +27,8 @@ DOCS := $(BUILD)/docs-venv
 ZOO := $(BUILD)/models-venv
 
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
-            libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
+            libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev python3-dev python3-venv
+CHECK_PACKAGES := clang-format-19 clang-tidy-19
 
 PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest -o cache_dir=$(abspath $(BUILD))/pytest
 # The slow ones first.
@@ -40,13 +41,24 @@ demo: build
 	@$(BUILD)/bin/planish optimize examples/cpu/gated_blend.py --budget 5s --baselines eager,compile --out $(BUILD)/demo || [ $$? -eq 1 ]
 	@$(VENV)/bin/python cmake/demo.py $(BUILD)/demo/result.json
 
-setup:
-	@PACKAGES="$(PACKAGES)" PYTHON="$(PYTHON)" TORCH="$(TORCH)" VENV="$(VENV)" sh cmake/setup.sh
+SETUP = PACKAGES="$(PACKAGES) $(if $(CHECKS),$(CHECK_PACKAGES))" PYTHON="$(PYTHON)" TORCH="$(TORCH)" VENV="$(VENV)" sh cmake/setup.sh
 
-build: setup
-	@test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >/dev/null
-	@# On a terminal ninja counts what it compiles; elsewhere it speaks of errors alone.
-	@if [ -t 1 ]; then NINJA_STATUS="2 of 3: building, %f of %t, %e s: " ninja -C $(BUILD) -j $(JOBS); else ninja -C $(BUILD) -j $(JOBS) --quiet; fi
+setup:
+	@$(SETUP) packages
+	@$(SETUP) python
+	@$(SETUP) checks
+
+# What tests and checks need is for whoever goes on to them.
+CHECKS := checks
+demo: CHECKS :=
+
+# What is compiled needs no PyTorch: that is fetched and unpacked meanwhile. On a terminal ninja counts what it compiles; elsewhere it speaks of errors alone.
+build:
+	@$(SETUP) packages
+	@{ $(SETUP) python beside $(if $(CHECKS),&& $(SETUP) checks beside); } & python=$$!; \
+	  { test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >/dev/null; } && \
+	  if [ -t 1 ]; then NINJA_STATUS="2 of 3: building, %f of %t, %e s: " ninja -C $(BUILD) -j $(JOBS); else ninja -C $(BUILD) -j $(JOBS) --quiet; fi; \
+	  built=$$?; wait $$python && exit $$built
 
 # The report is looked at in Chromium (124 MB to fetch, 414 MB on the disk, 20 s); where it cannot be installed those tests are skipped.
 browser:

@@ -39,6 +39,10 @@ Result<Json> parse_json(std::string_view text, ErrorKind kind, std::string_view 
   }
 }
 
+Json json_or_discarded(std::string_view text) {
+  return Json::parse(text, nullptr, false);
+}
+
 std::string dump_json(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

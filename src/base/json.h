@@ -17,6 +17,9 @@ using Json = nlohmann::json;
 /// Parses without exceptions. Error `kind`, with the byte offset in the message.
 Result<Json> parse_json(std::string_view text, ErrorKind kind, std::string_view what);
 
+/// Text as JSON; a discarded value (is_discarded()) where it is none.
+Json json_or_discarded(std::string_view text);
+
 /// Compact text. Invalid UTF-8 (a compiler's log, a child's message) is replaced, never thrown about.
 std::string dump_json(const Json& json);
 

@@ -133,6 +133,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   ::_exit(127);
 }
 
+bool make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+  read_end.reset(ends[0]);
+  write_end.reset(ends[1]);
+  return true;
+}
+
 ExitStatus decode(int status) {
   ExitStatus result;
   if (WIFSIGNALED(status)) {
@@ -183,6 +191,11 @@ struct Subprocess::State {
         return;  // the child has ended and everything it wrote has been read
       }
     }
+  }
+  /// From when `pid` is there.
+  void watch() {
+    pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    drain = std::thread([this] { drain_output(); });
   }
   void end_drain() {
     stop.reset();
@@ -244,13 +257,6 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   } else {
     in.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  const auto make_pipe = [](UniqueFd& read_end, UniqueFd& write_end) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
-    read_end.reset(ends[0]);
-    write_end.reset(ends[1]);
-    return true;
-  };
   UniqueFd out_write, report_read, report_write;
   if (!make_pipe(state->output, out_write) || !make_pipe(report_read, report_write) ||
       !make_pipe(state->stop_read, state->stop)) {
@@ -311,8 +317,32 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     if (exec_error == EACCES) return fail("permission_denied", fmt::format("{} is not executable", program));
     return fail("spawn_failed", fmt::format("cannot start {}: {}", program, std::strerror(exec_error)));
   }
-  state->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, state->pid, 0)));
-  state->drain = std::thread([raw = state.get()] { raw->drain_output(); });
+  state->watch();
+  return Subprocess(std::move(state));
+}
+
+Result<Subprocess::Ends> Subprocess::Ends::make() {
+  Ends ends;
+  if (!make_pipe(ends.output, ends.theirs[1]))
+    return fail("spawn_failed", fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  PLANISH_TRY(auto pair, Channel::pair());
+  ends.channel = std::move(pair.first);
+  ends.theirs[0] = std::move(pair.second);
+  return ends;
+}
+
+Result<Subprocess> Subprocess::adopt(pid_t pid, Ends ends) {
+  siginfo_t info{};
+  if (pid <= 1 || ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT | WNOHANG) != 0)
+    return fail("spawn_failed", fmt::format("process {} is no child of this one", pid));
+  auto state = std::make_unique<State>();
+  if (!make_pipe(state->stop_read, state->stop))
+    return fail("spawn_failed", fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  state->pid = pid;
+  ::setpgid(pid, pid);  // both sides, as in spawn()
+  state->channel = std::move(ends.channel);
+  state->output = std::move(ends.output);
+  state->watch();
   return Subprocess(std::move(state));
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/channel.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace planish {
@@ -52,6 +54,17 @@ class Subprocess {
  public:
   /// `no_such_program`, `permission_denied`, `spawn_failed`.
   static Result<Subprocess> spawn(const SpawnOptions& options);
+  /// Ends of the channel and of the output of a child that another child makes beside itself (its parent is then this
+  /// process); `theirs` are handed to who makes it: the channel's, then the output's.
+  struct Ends {
+    Channel channel;
+    UniqueFd output;
+    std::array<UniqueFd, 2> theirs;
+    /// `spawn_failed`.
+    static Result<Ends> make();
+  };
+  /// That child, from when it is there: `spawn_failed` where no child of ours has this number.
+  static Result<Subprocess> adopt(pid_t pid, Ends ends);
   Subprocess(Subprocess&&) noexcept;
   Subprocess& operator=(Subprocess&&) noexcept;
   ~Subprocess();

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 /// A task that goes on for so long beyond its --max-time hangs.
 constexpr double hang_seconds = 300;
 
-struct Settings {
+struct SuiteSettings {
   std::vector<std::string> before, arguments;  ///< of `optimize`: words before the verb, and behind its task
   std::string text;                            ///< JSON; what must be equal for a finished task to be skipped
   double budget_seconds = 0, max_seconds = 0;
@@ -53,8 +53,8 @@ Status merge_stores(const fs::path& worker_stores, const fs::path& store) {
 }
 
 /// `worker_stores`: where the workers of a cluster store; empty: all in one store.
-Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stores) {
-  Settings out;
+Result<SuiteSettings> settings_of(const SearchOptions& o, const fs::path& worker_stores) {
+  SuiteSettings out;
   PLANISH_CHECK(check_target(o.target));
   PLANISH_CHECK(check_accuracy(o.accuracy));
   PLANISH_TRY(out.budget_seconds, parse_duration(o.budget));
@@ -98,7 +98,7 @@ Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stor
   return out;
 }
 
-SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& settings) {
+SuiteJob job_of(const suite::Task& task, const fs::path& out, const SuiteSettings& settings) {
   SuiteJob job;
   job.name = task.name;
   job.folder = out / task.name;

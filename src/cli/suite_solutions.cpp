@@ -183,7 +183,7 @@ Status write_kernelbench(const fs::path& out, const std::vector<suite::Row>& row
     const bool asked = compat && row.compat;
     answer.correct = asked ? row.compat->correct : row.outcome == "verified";
     answer.compiled = asked ? row.compat->compiled : row.verdict != "load_failed" && row.outcome != "failed";
-    Json metadata = Json::parse(asked ? row.compat->metadata : "{}", nullptr, false);
+    Json metadata = json_or_discarded(asked ? row.compat->metadata : "{}");
     metadata["hardware"] = row.hardware;
     metadata["device"] = row.device.empty() ? "cpu" : "cuda:0";
     metadata["planish"] = {{"outcome", row.outcome}, {"verdict", row.verdict}, {"message", row.message}};

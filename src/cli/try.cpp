@@ -32,7 +32,7 @@ namespace {
 void list_places(const Plan& plan, const OpenReply& opened, const Output& output) {
   const Json document = {{"schema_version", ResultDocument::schema_version},
                          {"task", opened.task_name},
-                         {"regions", Json::parse(places_json(plan, opened.device), nullptr, false)}};
+                         {"regions", json_or_discarded(places_json(plan, opened.device))}};
   output.result(dump_json(document), places_text(plan));
 }
 

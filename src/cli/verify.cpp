@@ -66,12 +66,12 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
                           {"correct", reply.kernelbench->correct},
                           {"message", reply.kernelbench->message},
                           {"trials", reply.kernelbench->trials},
-                          {"metadata", Json::parse(reply.kernelbench->metadata, nullptr, false)}};
+                          {"metadata", json_or_discarded(reply.kernelbench->metadata)}};
   } else {
     out["kernelbench"] = nullptr;
   }
   out["memory"] = memory_to_json(reply.memory);
-  out["sandbox"] = reply.sandbox.empty() ? Json() : Json::parse(reply.sandbox, nullptr, false);
+  out["sandbox"] = reply.sandbox.empty() ? Json() : json_or_discarded(reply.sandbox);
   out["program"] = nullptr;
   if (reply.program) {
     out["program"] = {{"calls", reply.program->calls}, {"ran", reply.program->ran}, {"reason", reply.program->reason}};
@@ -79,7 +79,7 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   double total = 0;
   for (const auto& [phase, spent] : seconds) total += spent;
   out["seconds"] = {{"total", total}, {"in", seconds}};
-  if (options.time) out.update(Json::parse(times_fields(times, opened.device)));
+  if (options.time) out.update(json_or_discarded(times_fields(times, opened.device)));
   return dump_json(out);
 }
 
@@ -96,7 +96,7 @@ std::string indented(const std::string& text) {
 /// What a solution could do to this machine because the kernel refused to hold it there.
 std::vector<std::string> unprotected(const VerifyReply& reply) {
   if (reply.sandbox.empty()) return {"the solution ran with the rights of whoever started this command"};
-  const Json sandbox = Json::parse(reply.sandbox, nullptr, false);
+  const Json sandbox = json_or_discarded(reply.sandbox);
   std::vector<std::string> gaps;
   if (!sandbox.is_object() || !sandbox.contains("missing") || !sandbox["missing"].is_array()) return gaps;
   for (const Json& gap : sandbox["missing"]) {
@@ -107,7 +107,7 @@ std::vector<std::string> unprotected(const VerifyReply& reply) {
 
 /// What held a solution while it ran, in a few words; empty where nothing did.
 std::string held_by(const VerifyReply& reply) {
-  const Json sandbox = Json::parse(reply.sandbox, nullptr, false);
+  const Json sandbox = json_or_discarded(reply.sandbox);
   if (!sandbox.is_object()) return {};
   const auto on = [&sandbox](const char* key) { return sandbox.value(key, Json()) == Json(true); };
   std::vector<std::string> parts;

@@ -135,6 +135,12 @@ struct Kernel {
 
   /// True where the inner variables are a row that is swept.
   bool has_rows() const { return anchor != Anchor::pointwise && anchor != Anchor::scatter; }
+  /// Points of the space of these variables alone.
+  std::int64_t extent_of(const std::vector<int>& variables) const {
+    std::int64_t n = 1;
+    for (const int v : variables) n *= space.extent(v);
+    return n;
+  }
   std::int64_t outer_extent() const {
     std::int64_t n = 1;
     for (std::size_t i = 0; i + static_cast<std::size_t>(inner) < space.extents.size(); ++i) n *= space.extents[i];

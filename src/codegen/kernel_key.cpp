@@ -23,7 +23,7 @@ constexpr std::array operators{
     Op::minimum,     Op::fmax,       Op::fmin,        Op::hypot,      Op::copysign,    Op::eq,          Op::ne,
     Op::lt,          Op::le,         Op::gt,          Op::ge,         Op::logical_and, Op::logical_or,  Op::logical_xor,
     Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor, Op::shift_left, Op::shift_right, Op::select,      Op::fma};
-constexpr std::array cells{Cell::lstm, Cell::gru, Cell::tanh, Cell::relu};
+constexpr std::array all_cells{Cell::lstm, Cell::gru, Cell::tanh, Cell::relu};
 constexpr std::array atoms{ir::Atom::Kind::variable, ir::Atom::Kind::div, ir::Atom::Kind::mod};
 
 /// Each of an enumeration's values, of which `last` is the last, once.
@@ -36,7 +36,7 @@ constexpr bool complete(const std::array<T, count>& list, T last) {
   return true;
 }
 static_assert(complete(operators, Op::fma));
-static_assert(complete(cells, Cell::relu));
+static_assert(complete(all_cells, Cell::relu));
 static_assert(complete(atoms, ir::Atom::Kind::mod));
 
 class Writer {
@@ -191,7 +191,7 @@ class Writer {
     for (const auto* one : {&w.input, &w.hidden, &w.input_bias, &w.hidden_bias}) operand(*one);
   }
   void recurrence(const Recurrence& r) {
-    kind(cells, r.cell);
+    kind(all_cells, r.cell);
     for (const std::int64_t size : {r.steps, r.batch, r.width, r.hidden}) number(size);
     number(r.layers);
     number(r.directions);

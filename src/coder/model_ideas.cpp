@@ -112,7 +112,7 @@ class Ideas : public ModelWriter {
     PLANISH_TRY(const Words words, plan(std::move(request), "ideas", ideas_schema, cancel));
     const std::size_t before = ideas_.size();
     if (!words.json.empty()) {
-      const Json json = Json::parse(words.json, nullptr, false);
+      const Json json = json_or_discarded(words.json);
       for (const Json& one : json["ideas"]) add(one.get<std::string>(), from);
     } else {
       add(words.text, from);  // no list, but words

@@ -31,7 +31,7 @@ std::string cut(std::string text, std::size_t most) {
 
 /// The evaluation's document without what only fills a prompt: single samples, data sets that passed.
 Json measured(const Evaluation& evaluation) {
-  Json out = Json::parse(to_json(evaluation), nullptr, false);
+  Json out = json_or_discarded(to_json(evaluation));
   if (!out.is_object()) return Json::object();
   if (out.contains("bench") && out["bench"].is_object()) out["bench"].erase("samples_ms");
   if (out.contains("compile") && out["compile"].is_object() && out["compile"].contains("log"))

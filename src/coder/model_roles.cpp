@@ -73,7 +73,7 @@ class Roles : public ModelWriter {
     std::string text = words.text;
     std::vector<std::string> found;
     if (!words.json.empty()) {
-      const Json json = Json::parse(words.json, nullptr, false);
+      const Json json = json_or_discarded(words.json);
       text = json["plan"].get<std::string>();
       for (const Json& query : json["search"]) {
         for (std::string& one : pool().patterns(query.get<std::string>(), 1)) {

@@ -87,7 +87,7 @@ Json document_of(const Report& report) {
               {"message", grade.message},
               {"seconds", {{"queued", report.queued_seconds}, {"judged", report.judged_seconds}}},
               {"error", nullptr},
-              {"verdict", grade.verdict.empty() ? Json() : Json::parse(grade.verdict, nullptr, false)}});
+              {"verdict", grade.verdict.empty() ? Json() : json_or_discarded(grade.verdict)}});
   if (grade.error) out["error"] = error_document(*grade.error)["error"];
   return out;
 }

@@ -285,7 +285,7 @@ Json write(const VerifyReply& r) {
                            {"correct", r.kernelbench->correct},
                            {"message", r.kernelbench->message},
                            {"trials", r.kernelbench->trials},
-                           {"metadata", Json::parse(r.kernelbench->metadata, nullptr, false)}};
+                           {"metadata", json_or_discarded(r.kernelbench->metadata)}};
   }
   json["times"] = nullptr;
   if (r.times.has_value()) {
@@ -305,7 +305,7 @@ Json write(const VerifyReply& r) {
   }
   json["eager_same_bits"] = r.eager_same_bits ? Json(*r.eager_same_bits) : Json();
   json["memory"] = memory_to_json(r.memory);
-  json["sandbox"] = r.sandbox.empty() ? Json() : Json::parse(r.sandbox, nullptr, false);
+  json["sandbox"] = r.sandbox.empty() ? Json() : json_or_discarded(r.sandbox);
   return json;
 }
 

@@ -24,13 +24,19 @@ Result<Process> take(std::optional<Process>& spare, const Arguments&... argument
 
 }  // namespace
 
-void Spares::prepare(bool compiles) {
-  start(oracle_, tools_);
+void Spares::prepare(bool compiles, bool oracle) {
+  if (oracle) start(oracle_, tools_);
   start(baseline_, tools_, device_, max_rss_, compiles);
 }
 
 void Spares::prepare_oracle() {
   start(oracle_, tools_);
+}
+
+void Spares::keep_twin(worker::Oracle& oracle) {
+  if (oracle_.has_value() && oracle_->running()) return;
+  oracle_.reset();
+  if (auto twin = oracle.twin(); twin.has_value()) oracle_ = std::move(*twin);
 }
 
 void Spares::settle() {

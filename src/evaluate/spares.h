@@ -22,9 +22,12 @@ class Spares {
       : tools_(std::move(tools)), device_(std::move(device)), max_rss_(max_rss) {}
 
   /// Starts those that are missing, without waiting for them. One that cannot be started is missed when it is needed.
-  /// `compiles`: modes of torch.compile will be asked for.
-  void prepare(bool compiles);
+  /// `compiles`: modes of torch.compile will be asked for. `oracle`: false where a twin will be kept.
+  void prepare(bool compiles, bool oracle = true);
   void prepare_oracle();
+  /// Keeps a twin of `oracle`, of which nothing was asked yet but hello(), for who wants one next: a process that waits
+  /// takes no time, and an import of PyTorch two seconds of a processor. On the CPU: what a driver holds is not copied.
+  void keep_twin(worker::Oracle& oracle);
   /// Waits until they have imported what they will use: on the CPU that would be measured as well. There only, since on
   /// a GPU their answer would make a context.
   void settle();

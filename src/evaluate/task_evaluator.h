@@ -107,8 +107,11 @@ class TaskEvaluator {
   /// From guests, from now on. Expects the stage.
   void hide(const std::vector<std::string>& paths);
   Status start_oracle();
-  /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead).
-  void start_what_proves();
+  /// Whether the next oracle is a twin of the last one.
+  bool keeps_twins() const;
+  /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead). `oracle`: the next one,
+  /// too.
+  void start_what_proves(bool oracle);
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
   /// A candidate that is Python: verified as a guest, by the task's own oracle, and timed.

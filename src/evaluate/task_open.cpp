@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/work_scope.h"
@@ -82,10 +83,14 @@ std::uint64_t TaskEvaluator::fresh_seed() {
   return seeds_() >> 1U;
 }
 
-void TaskEvaluator::start_what_proves() {
+void TaskEvaluator::start_what_proves(bool oracle) {
   if (!request_.ahead) return;
   device_->runners.warm_up_torch(2);  // the check's, and the proof's
-  device_->spares.prepare(compiles(request_.baselines));
+  device_->spares.prepare(compiles(request_.baselines), oracle);
+}
+
+bool TaskEvaluator::keeps_twins() const {
+  return backend::named(device_->facts.target).on_host;
 }
 
 Status TaskEvaluator::start_oracle() {
@@ -96,13 +101,14 @@ Status TaskEvaluator::start_oracle() {
   // it.
   device_->runners.warm_up_torch(1);
   const bool at_once = std::thread::hardware_concurrency() >= python_processes;
-  if (at_once) start_what_proves();
+  if (at_once) start_what_proves(!keeps_twins());
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
+  if (keeps_twins() && !request_.keep) device_->spares.keep_twin(oracle);
   auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
-  if (!at_once) start_what_proves();
+  start_what_proves(true);  // where there is no twin, a new one as well
   worker::TaskReply& task = *opened;
   files_ = FileStamps(task.files, since);
   variants_ = task.variants;

@@ -31,6 +31,7 @@ Status TaskEvaluator::prove_variants(const VerifyRequest& request, worker::Runne
   PLANISH_CHECK(on_device());
   PLANISH_TRY(auto oracle, device_->spares.oracle());
   PLANISH_CHECK(off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
+  if (keeps_twins()) device_->spares.keep_twin(oracle);
   for (int variant = 1;; ++variant) {
     report_work(fmt::format("other shapes, number {}", variant));
     auto task = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open, variant);

@@ -146,6 +146,7 @@ Status TaskEvaluator::import_torch(worker::Runner& runner, worker::Oracle* oracl
     if (!imported.has_value()) return imported;
   }
   PLANISH_CHECK(greeting.get());
+  if (oracle != nullptr && keeps_twins()) device_->spares.keep_twin(*oracle);
   return {};
 }
 

@@ -11,7 +11,7 @@ namespace planish::llm {
 namespace {
 
 /// What a tokeniser may add around each text.
-constexpr std::int64_t hidden_tokens = 16;
+constexpr std::int64_t tokens_around = 16;
 
 struct Read {
   std::vector<std::vector<float>> vectors;
@@ -118,7 +118,7 @@ std::expected<Embedded, Failure> EmbeddingClient::attempt(const std::vector<std:
     return Amount{tokens, nanodollars({.input = config_.price.value_or(0)}, {.fresh = tokens})};
   };
   const Amount most =
-      amount(static_cast<std::int64_t>(http.body.size()) + hidden_tokens * static_cast<std::int64_t>(texts.size()));
+      amount(static_cast<std::int64_t>(http.body.size()) + tokens_around * static_cast<std::int64_t>(texts.size()));
   auto reservation = ledger_.reserve(most, bounds.seconds, call.cancel);
   if (!reservation) return std::unexpected(Failure{std::move(reservation).error(), false, false, false, {}});
   openai_wire().authorise(http, key_);

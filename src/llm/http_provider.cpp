@@ -14,7 +14,7 @@ namespace {
 /// A refused request may name another parameter each time.
 constexpr int most_adaptations = 6;
 /// What a provider may add to a prompt (instructions for tools, marks around messages).
-constexpr std::int64_t hidden_tokens = 1024;
+constexpr std::int64_t tokens_added = 1024;
 
 /// Tells events from documents by the first byte of the body: servers send either, whatever was asked for, and their
 /// content types are not always true.
@@ -103,7 +103,7 @@ Result<Secret> read_key(const std::string& label, const std::string& key_env, co
 
 Amount worst_case(const ModelConfig& config, const ChatRequest& request, std::size_t body_bytes) {
   Usage usage;
-  usage.fresh = static_cast<std::int64_t>(body_bytes) + hidden_tokens;
+  usage.fresh = static_cast<std::int64_t>(body_bytes) + tokens_added;
   usage.output = request.max_output_tokens > 0 ? request.max_output_tokens : config.max_output_tokens;
   Price price = config.price.value_or(Price{});
   price.input = std::max({price.input, price.cached, price.cache_write});

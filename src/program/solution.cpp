@@ -16,7 +16,7 @@ std::string solution_document(std::string_view python) {
 std::optional<std::string> solution_of(std::string_view document) {
   // Programs are large and parsed by whoever needs one: most are told apart without that.
   if (document.find(schema) == std::string_view::npos) return std::nullopt;
-  const Json json = Json::parse(document, nullptr, false);
+  const Json json = json_or_discarded(document);
   if (!json.is_object() || json.size() != 2 || json.value("schema", Json()) != Json(schema)) return std::nullopt;
   const auto python = json.find("python");
   if (python == json.end() || !python->is_string()) return std::nullopt;

@@ -88,7 +88,7 @@ Json write(const Step& step) {
 Json write(const Output& output) {
   Json json{{"kind", output.kind}};
   if (output.kind == "scalar") {
-    json["arg"] = Json::parse(output.scalar_json, nullptr, false);
+    json["arg"] = json_or_discarded(output.scalar_json);
     return json;
   }
   json["buffer"] = output.buffer;

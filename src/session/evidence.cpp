@@ -64,7 +64,7 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
     out["program_sha256"] = sha256_hex(e.program);
     if (const auto solution = program::solution_of(e.program)) {
       out["solution_sha256"] = sha256_hex(*solution);
-      out["sandbox"] = Json::parse(e.verification.sandbox, nullptr, false);
+      out["sandbox"] = json_or_discarded(e.verification.sandbox);
     } else {
       out["kernels"] = kernels_json(e.program, e.evaluation);
     }

@@ -13,7 +13,7 @@ namespace planish::session {
 namespace {
 
 /// What must be read of a value: a dimension that is only repeated (stride 0) lies in memory once.
-double bytes_of(const ir::Value& value) {
+double bytes_read(const ir::Value& value) {
   double elements = 1;
   for (std::size_t d = 0; d < value.shape.size(); ++d) {
     if (value.shape[d] == 0 || value.strides[d] != 0) elements *= static_cast<double>(value.shape[d]);
@@ -21,7 +21,7 @@ double bytes_of(const ir::Value& value) {
   return elements * std::max(size_of(value.dtype), 1);
 }
 
-double bytes_of(const ir::Graph& graph, const ir::GraphNode& node) {
+double bytes_moved(const ir::Graph& graph, const ir::GraphNode& node) {
   std::set<int> values;
   for (const int id : ir::reads(node)) values.insert(id);
   for (const auto& out : node.outs) {
@@ -29,7 +29,7 @@ double bytes_of(const ir::Graph& graph, const ir::GraphNode& node) {
     if (out) values.insert(*out);
   }
   double total = 0;
-  for (const int id : values) total += bytes_of(graph.values[static_cast<std::size_t>(id)]);
+  for (const int id : values) total += bytes_read(graph.values[static_cast<std::size_t>(id)]);
   return total;
 }
 
@@ -37,7 +37,7 @@ void add(Explanation::Side& side, const ir::Graph& graph, int index) {
   const ir::GraphNode& node = graph.nodes[static_cast<std::size_t>(index)];
   if (!does_work(node)) return;
   ++side.launches;
-  side.bytes += bytes_of(graph, node);
+  side.bytes += bytes_moved(graph, node);
 }
 
 void count_left(Explanation& why, const std::string& op) {

@@ -57,7 +57,7 @@ class LibrarySource : public coder::PatternSource {
   static std::vector<std::string> texts_of(const Result<std::string>& found) {
     std::vector<std::string> out;
     if (!found) return out;
-    const Json json = Json::parse(*found, nullptr, false);
+    const Json json = json_or_discarded(*found);
     for (const Json& one : json) {
       if (one.is_string()) out.push_back(one.get<std::string>());
     }

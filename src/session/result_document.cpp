@@ -21,7 +21,7 @@ const ClaimTime* timed(const ResultDocument& result, std::string_view name) {
   return nullptr;
 }
 
-constexpr const char* names[] = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
+constexpr const char* baseline_names[] = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
 
 /// How many times longer the baseline takes, however the caller treats the results: the lesser gain. Of a solution,
 /// that was timed beside eager in turn, what it gained there times what eager is to the baseline. Nothing where the two
@@ -110,7 +110,7 @@ bool compare_times(ResultDocument& result) {
   const ClaimTime* best = nullptr;
   double least = 0;  // gain, or time where nothing ships yet: of the best baseline
   bool apart = true;
-  for (const char* name : names) {
+  for (const char* name : baseline_names) {
     const ClaimTime* time = timed(result, name);
     if (time == nullptr) continue;
     const auto gain = shipped != nullptr ? gain_over(result, *shipped, *time) : std::nullopt;

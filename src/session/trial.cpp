@@ -272,8 +272,8 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
   if (trial.pytorch_ms > 0) out["pytorch_ms"] = number_to_json(trial.pytorch_ms);
   if (trial.gain) out["speedup"] = number_to_json(trial.gain->claimed());
   out["gain"] = trial.gain ? gain_to_json(*trial.gain) : Json();
-  out["evaluation"] = Json::parse(to_json(e), nullptr, false);
-  out["verdict"] = Json::parse(judge::to_json(trial.verdict), nullptr, false);
+  out["evaluation"] = json_or_discarded(to_json(e));
+  out["verdict"] = json_or_discarded(judge::to_json(trial.verdict));
   out["profile"] = nullptr;
   if (!trial.counters.empty()) {
     out["profile"] = {{"tool", "ncu"}, {"launches", Json::array()}};
@@ -287,7 +287,7 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
                                             {"counters", std::move(counters)}});
     }
   }
-  out["sandbox"] = trial.sandbox.empty() ? Json() : Json::parse(trial.sandbox, nullptr, false);
+  out["sandbox"] = trial.sandbox.empty() ? Json() : json_or_discarded(trial.sandbox);
   return dump_json(out);
 }
 

@@ -39,6 +39,11 @@ Result<Oracle> Oracle::start(SpawnOptions options) {
   return Oracle(std::move(child));
 }
 
+Result<Oracle> Oracle::twin(double timeout_seconds) {
+  PLANISH_TRY(auto child, child_->twin(timeout_seconds));
+  return Oracle(std::move(child));
+}
+
 Result<HelloReply> Oracle::hello(const std::string& device, double timeout_seconds) {
   PLANISH_TRY(auto reply, child_->call("hello", Json{{"device", device}}, {}, timeout_seconds));
   return read_hello(reply.result);

@@ -25,6 +25,10 @@ class Oracle {
   Oracle& operator=(Oracle&&) noexcept;
   ~Oracle();
 
+  /// A second one, as new as this one, of which nothing but hello() has been asked yet: it has imported what this one
+  /// has. `unsupported` where the process cannot make one.
+  Result<Oracle> twin(double timeout_seconds = 120);
+
   Result<HelloReply> hello(const std::string& device, double timeout_seconds = 120);
   /// `variant` n > 0: with the n-th of the other shapes that the file declares; `no_variant` where there are fewer.
   Result<TaskReply> open(const std::string& task, const std::string& accuracy, const std::string& blobs,

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <utility>
 
@@ -24,6 +25,19 @@ Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions
   auto process = Subprocess::spawn(options);
   if (!process.has_value()) return wrap(std::move(process).error(), fmt::format("cannot start the {}", name));
   return std::unique_ptr<Child>(new Child(std::move(name), std::move(*process)));
+}
+
+Result<std::unique_ptr<Child>> Child::twin(double timeout_seconds) {
+  PLANISH_TRY(auto ends, Subprocess::Ends::make());
+  const std::array<int, 2> theirs{ends.theirs[0].get(), ends.theirs[1].get()};
+  PLANISH_TRY(const Reply reply, call("twin", Json::object(), theirs, timeout_seconds));
+  int pid = 0;
+  ObjectReader reader(reply.result, "protocol", "twin");
+  reader.integer("pid", pid);
+  PLANISH_CHECK(reader.finish());
+  ends.theirs = {};
+  PLANISH_TRY(auto process, Subprocess::adopt(pid, std::move(ends)));
+  return std::unique_ptr<Child>(new Child(name_, std::move(process)));
 }
 
 Child::Child(std::string name, Subprocess process)

@@ -34,6 +34,9 @@ class Child {
   /// `name` is how messages call it ("oracle").
   static Result<std::unique_ptr<Child>> start(std::string name, const SpawnOptions& options);
 
+  /// A second one, which the child makes beside itself by its method `twin`, before anything else was asked of it.
+  Result<std::unique_ptr<Child>> twin(double timeout_seconds);
+
   Result<Reply> call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds);
 
   /// A request of which the child says `ready` first, and does the rest when it is rung for: what is timed is that

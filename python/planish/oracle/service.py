@@ -30,6 +30,7 @@ class Service:
     """Holds the session's state. Every method takes the params of its message; PlanishError is the answer to a bad one."""
 
     def __init__(self) -> None:
+        self.asked = False  # for anything but hello
         self.device = torch.device("cpu")
         self.task: Task | None = None
         self.accuracy = Accuracy("eager")
@@ -44,6 +45,7 @@ class Service:
         method = getattr(self, name)
 
         def handle(params: dict[str, Any], fds: list[int]) -> Any:
+            self.asked = self.asked or name != "hello"
             try:
                 return method(params)
             except PlanishError:

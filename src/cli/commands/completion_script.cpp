@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return out;
 }
 
-std::vector<std::string> verbs_of(const CLI::App& app) {
+std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> out;
   for (const CLI::App* verb : app.get_subcommands({})) out.push_back(verb->get_name());
   return out;
@@ -63,7 +63,7 @@ std::string bash(const CLI::App& app) {
         words += fmt::format("    \"{}:{}\") words=\"{}\" ;;\n", place.path, name, fmt::join(known, " "));
     }
     options += fmt::format("    \"{}\") options=\"{}\"; plain=\"{}{}\" ;;\n", place.path, fmt::join(all, " "),
-                           fmt::join(verbs_of(*place.app), " "), positional);
+                           fmt::join(names_of(*place.app), " "), positional);
   }
   return fmt::format(R"(_planish() {{
   local cur="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path="" try words="" options="" plain="" i

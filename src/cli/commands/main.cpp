@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   }
 
   // Before the first child is started: none gets the keys of models.
-  const CommandLine line{typed(argc, argv), settings_read(app, words), settings_words(app, words)};
+  const CommandLine line{typed(argc, argv), settings_read(app, words), words_of_settings(app, words)};
   if (line.settings.empty() && !passed_over.empty())
     fmt::print(stderr, "warning: {}\n", worker::printable(passed_over));
   const auto unread = check_settings(app, line.config);

@@ -171,7 +171,7 @@ Result<std::vector<std::string>> check_settings(const CLI::App& app, const llm::
   return found;
 }
 
-std::vector<std::string> settings_words(const CLI::App& app, const std::vector<std::string>& words) {
+std::vector<std::string> words_of_settings(const CLI::App& app, const std::vector<std::string>& words) {
   std::error_code ignored;
   if (names_file(words))
     return {"--config=" + std::filesystem::absolute(app["--config"]->as<std::string>(), ignored).string()};

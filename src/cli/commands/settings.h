@@ -19,6 +19,6 @@ llm::ConfigFile settings_read(const CLI::App& app, const std::vector<std::string
 /// Warnings about tables and keys of that file that no verb reads. Kind `usage` where it is not TOML.
 Result<std::vector<std::string>> check_settings(const CLI::App& app, const llm::ConfigFile& file);
 /// The words that make another command of this program read the same.
-std::vector<std::string> settings_words(const CLI::App& app, const std::vector<std::string>& words);
+std::vector<std::string> words_of_settings(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace planish::cli

@@ -62,8 +62,7 @@ Result<std::optional<mcp::Contents>> read(Workshop& workshop, const std::string&
     PLANISH_TRY(Json document, run_summary(workshop, store, *run));
     document["result"] = nullptr;
     if (!run->result.empty()) {
-      if (const auto bytes = store.get(run->result))
-        document["result"] = without_samples(Json::parse(*bytes, nullptr, false));
+      if (const auto bytes = store.get(run->result)) document["result"] = without_samples(json_or_discarded(*bytes));
     }
     return mcp::Contents{"application/json", dump_json(document)};
   }

@@ -86,7 +86,7 @@ Result<Json> state_of(Workshop& workshop, const std::string& id) {
     out["state"] = "failed";
     out["ended"] = child->ended;
   }
-  if (const Json said = Json::parse(child->document, nullptr, false); said.is_object() && said.contains("error"))
+  if (const Json said = json_or_discarded(child->document); said.is_object() && said.contains("error"))
     out["error"] = said["error"];
   return out;
 }

@@ -70,8 +70,8 @@ Result<mcp::Answer> open_answer(Workshop& workshop, const Json& given, const mcp
                     {"task_sha256", open.reply.task_sha256},
                     {"device", codec::write(open.reply.device)},
                     {"warm", open.reply.kept},
-                    {"regions", Json::parse(places_json(*open.plan, open.reply.device), nullptr, false)}};
-    if (given.value("graph", false)) out.document["graph"] = Json::parse(open.reply.graph, nullptr, false);
+                    {"regions", json_or_discarded(places_json(*open.plan, open.reply.device))}};
+    if (given.value("graph", false)) out.document["graph"] = json_or_discarded(open.reply.graph);
     out.text = fmt::format("{} on {} ({})\n\n{}", open.reply.task_name, open.reply.device.name,
                            open.reply.device.target, places_text(*open.plan));
     (void)evaluator.close(open.reply.session);
@@ -114,8 +114,7 @@ Result<mcp::Answer> try_answer(Workshop& workshop, const Json& given, const mcp:
     auto tried = try_candidate(evaluator, open.reply, *open.plan, trial);
     (void)evaluator.close(open.reply.session);
     if (!tried) return std::unexpected(std::move(tried.error()));
-    return mcp::Answer{without_samples(Json::parse(trial_json(*tried, open.reply), nullptr, false)),
-                       trial_text(*tried)};
+    return mcp::Answer{without_samples(json_or_discarded(trial_json(*tried, open.reply))), trial_text(*tried)};
   });
   if (!answer) return answer;
   const std::scoped_lock lock(workshop.mutex);

@@ -12,9 +12,9 @@ namespace planish::codegen {
 namespace {
 
 /// Looks for the parts, from the results backwards.
-class Finder {
+class AttentionFinder {
  public:
-  explicit Finder(const Kernel& kernel) : k_(kernel), moves_(variables_of(kernel)) {}
+  explicit AttentionFinder(const Kernel& kernel) : k_(kernel), moves_(variables_of(kernel)) {}
 
   Result<Attention> find() {
     if (k_.reductions.size() != 4 || !k_.scans.empty() || k_.parts < 1 || k_.parts >= k_.inner || k_.outputs.empty())
@@ -184,7 +184,7 @@ std::optional<ir::IndexExpr> index_of(const Kernel& kernel, int id) {
 }  // namespace
 
 Result<Attention> attention_of(const Kernel& kernel) {
-  return Finder(kernel).find();
+  return AttentionFinder(kernel).find();
 }
 
 std::optional<Causal> causal_of(const Kernel& kernel, const Attention& a) {

@@ -90,9 +90,9 @@ std::vector<Genome> attention_seeds(const Attention& parts, const Device& device
 namespace {
 
 /// The launches, one after the other, and the scratch memory through which they hand values on.
-class Launches {
+class AttentionLaunches {
  public:
-  Launches(const Kernel& kernel, const Attention& parts, const Genome& genome)
+  AttentionLaunches(const Kernel& kernel, const Attention& parts, const Genome& genome)
       : kernel_(kernel), parts_(parts), plan_(plan_of(genome)), layout_(attention::layout_of(parts, plan_)) {}
 
   Emitted emit() {
@@ -160,7 +160,7 @@ class Launches {
 Result<Emitted> emit_attention(const Kernel& kernel, const Attention& parts, const Device& device,
                                const Genome& genome) {
   if (const auto why = attention_illegal(parts, device, genome); !why.empty()) return fail("illegal_genome", why);
-  return Launches(kernel, parts, genome).emit();
+  return AttentionLaunches(kernel, parts, genome).emit();
 }
 
 }  // namespace planish::codegen

@@ -2,26 +2,24 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace planish::codegen::attention {
 namespace {
 
 constexpr std::int64_t most_columns = 128;  // whose sums a thread's registers hold twice
-
-std::int64_t up(std::int64_t value, std::int64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 }  // namespace
 
 Layout layout_of(const Attention& attention, const Tiling& plan) {
   Layout out;
   const int rows = 64 * plan.consumers;
-  out.rows = up(attention.scores.rows, rows);
-  out.keys = up(attention.scores.columns, plan.keys);
-  out.features = static_cast<int>(up(attention.scores.depth, 16));
+  out.rows = round_up(attention.scores.rows, rows);
+  out.keys = round_up(attention.scores.columns, plan.keys);
+  out.features = static_cast<int>(round_up(attention.scores.depth, 16));
   const std::int64_t columns = attention.values.columns;
   out.column_blocks = static_cast<int>((columns + most_columns - 1) / most_columns);
-  out.columns = static_cast<int>(up((columns + out.column_blocks - 1) / out.column_blocks, 8));
+  out.columns = static_cast<int>(round_up((columns + out.column_blocks - 1) / out.column_blocks, 8));
   out.scores.scheme = out.values.scheme = contraction::Scheme::joint;
   out.scores.bm = out.values.bm = rows;
   out.scores.consumers = out.values.consumers = plan.consumers;
@@ -35,7 +33,7 @@ Layout layout_of(const Attention& attention, const Tiling& plan) {
   out.value_bytes = plan.keys * out.columns * 2;
   out.stages_at = 2 * out.query_bytes;
   out.barriers_at = out.stages_at + plan.stages * out.stage_bytes();
-  out.exchange_at = out.barriers_at + static_cast<int>(up(8 + std::int64_t{32} * plan.stages, 16));
+  out.exchange_at = out.barriers_at + static_cast<int>(round_up(8 + std::int64_t{32} * plan.stages, 16));
   constexpr int alignment = 128;
   out.shared_bytes = alignment + out.exchange_at + plan.consumers * 4 * 8 * out.exchange_pitch() * 4;
   return out;

@@ -14,7 +14,7 @@ namespace planish::codegen {
 namespace {
 
 constexpr std::string_view begin_of_kernel = "// ---- kernel ----\n";
-constexpr std::string_view head = "extern \"C\" __global__ void __launch_bounds__(";
+constexpr std::string_view kernel_head = "extern \"C\" __global__ void __launch_bounds__(";
 constexpr std::string_view entry = "planish_kernel(";
 /// As many as a launch may have, and as many texts as compile in about two seconds.
 constexpr std::size_t most_args = 240, most_texts = 12;
@@ -44,7 +44,7 @@ Result<Text> function_of(const Emitted& emitted, std::size_t number) {
   Text out{.source = &emitted.source, .parameters = {}, .function = {}, .members = {}};
   const std::size_t begin = emitted.source.find(begin_of_kernel);
   std::string body = begin == std::string::npos ? std::string() : emitted.source.substr(begin + begin_of_kernel.size());
-  const std::size_t from = body.find(head), name = body.find(entry, from == std::string::npos ? 0 : from);
+  const std::size_t from = body.find(kernel_head), name = body.find(entry, from == std::string::npos ? 0 : from);
   const std::size_t close = name == std::string::npos ? name : body.find(") {", name);
   if (from == std::string::npos || close == std::string::npos)
     return fail("unsupported", "a packing's text has another form");
@@ -142,7 +142,7 @@ Result<JointPacking> joint_packing(std::span<const PackingStep> group) {
   }
   for (std::size_t a = 0; a < types.size(); ++a)
     parameters += fmt::format("{}{} __restrict__ a{}", a == 0 ? "" : ", ", types[a], a);
-  source += fmt::format("{}{}) {}{}) {{\n{}}}\n", head, any.block[0], entry, parameters, body);
+  source += fmt::format("{}{}) {}{}) {{\n{}}}\n", kernel_head, any.block[0], entry, parameters, body);
   out.source.language = any.language;
   out.source.entry = any.entry;
   out.source.flags = any.flags;

@@ -8,16 +8,6 @@
 #include "codegen/variables.h"
 
 namespace planish::codegen {
-namespace {
-
-std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) {
-  std::int64_t product = 1;
-  for (const int v : variables) product *= kernel.space.extent(v);
-  return product;
-}
-
-}  // namespace
-
 Result<Contraction> contraction_of(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   if (kernel.reductions.empty() || !kernel.scans.empty() || kernel.inner < 1 ||
@@ -55,10 +45,10 @@ Result<Contraction> contraction_of(const Kernel& kernel) {
       break;
     }
   }
-  out.batches = extent_of(kernel, out.batch);
-  out.rows = extent_of(kernel, out.m);
-  out.columns = extent_of(kernel, out.n);
-  out.depth = extent_of(kernel, out.k);
+  out.batches = kernel.extent_of(out.batch);
+  out.rows = kernel.extent_of(out.m);
+  out.columns = kernel.extent_of(out.n);
+  out.depth = kernel.extent_of(out.k);
   return out;
 }
 

@@ -32,7 +32,7 @@ using contraction::Scheme;
 using contraction::Sliding;
 using contraction::TilePlan;
 
-constexpr std::int64_t few = 8;  ///< rows, beside so many times as many columns
+constexpr std::int64_t few_rows = 8;  ///< rows, beside so many times as many columns
 constexpr std::int64_t largest_launch = (std::int64_t{1} << 31) - 1;
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
@@ -119,7 +119,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   // The one tile of all columns, or a few rows of tiles, each for all of some blocks' tiles.
   std::vector<std::int64_t> stationary{0};
   if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) stationary.push_back(1);
-  if (problem.m <= 1024 && problem.n >= few * problem.m && problem.batches == 1 && !problem.slides(Operand::a))
+  if (problem.m <= 1024 && problem.n >= few_rows * problem.m && problem.batches == 1 && !problem.slides(Operand::a))
     stationary.push_back(2);
   if (stationary.size() > 1) genes.push_back({"stationary", std::move(stationary)});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/rounding.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
 
@@ -11,12 +12,8 @@ namespace {
 
 constexpr std::int64_t maps_bytes = 256;  ///< of a block: a map of each factor
 
-std::int64_t up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
 std::int64_t steps_of(const Product& product) {
-  return up(product.problem.k, 64);
+  return ceil_div(product.problem.k, 64);
 }
 
 bool across(const Product& product, Operand operand) {
@@ -66,13 +63,13 @@ DeviceTiling device_tiling_of(const Genome& genome) {
 }
 
 DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t, const DeviceGroups* groups) {
-  const std::int64_t b_bytes = across(product, Operand::b) ? up(t.tile_columns, 64) * 8192 : t.tile_columns * 128;
+  const std::int64_t b_bytes = across(product, Operand::b) ? ceil_div(t.tile_columns, 64) * 8192 : t.tile_columns * 128;
   const std::int64_t rows = t.tile_rows * (t.share_b ? t.cluster : 1);
   const std::int64_t columns = t.tile_columns * (t.share_b ? 1 : t.cluster);
   DeviceLayout out;
   out.shared_bytes = t.stages * (t.tile_rows * 128 + b_bytes + 16) + t.consumers * 8192 + 16 + 1024;
-  out.across = up(product.problem.n, columns);
-  out.down = up(product.problem.m, rows);
+  out.across = ceil_div(product.problem.n, columns);
+  out.down = ceil_div(product.problem.m, rows);
   if (groups != nullptr) {  // each begins a tile of its own
     out.shared_bytes += 8 * (groups->count + 1);
     out.down = std::min(product.problem.m, out.down + groups->count);
@@ -115,7 +112,7 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   std::int64_t matrices = 1;  // that are read
   if (groups != nullptr) {
     matrices = std::min(groups->count, problem.m);
-    layout.down = matrices * up(up(problem.m, matrices), t.tile_rows * (t.share_b ? t.cluster : 1));
+    layout.down = matrices * ceil_div(ceil_div(problem.m, matrices), t.tile_rows * (t.share_b ? t.cluster : 1));
     layout.clusters = layout.across * layout.down;
   }
   const double rows = t.tile_rows, columns = t.tile_columns, tile = rows * columns;
@@ -127,10 +124,11 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   const double steps = static_cast<double>(steps_of(product)) / t.splits;
   const double parts = t.splits > 1 ? tile * t.splits / 12 + 10000 : 0;
   const double stores = tile / (t.ping_pong ? 64 : 8) + parts + 600;
-  const auto rounds = static_cast<double>(up(layout.clusters * t.splits, device.sms / t.cluster));
+  const auto rounds = static_cast<double>(ceil_div(layout.clusters * t.splits, device.sms / t.cluster));
   const double computed = rounds * (steps * step + stores) + 4000;
   constexpr double clock = 1.7;  // GHz, under load
-  return clocks_with_memory(product, computed, matrices, up(up(layout.down, matrices), t.raster), clock, device);
+  return clocks_with_memory(product, computed, matrices, ceil_div(ceil_div(layout.down, matrices), t.raster), clock,
+                            device);
 }
 
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,

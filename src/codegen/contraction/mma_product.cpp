@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/architecture.h"
+#include "base/rounding.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
@@ -14,10 +15,6 @@
 
 namespace planish::codegen::contraction {
 namespace {
-
-std::int64_t pieces(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 bool runs_across(const Product& product, Operand operand) {
   return product.direct(operand)->carrier == Carrier::along_rows;
@@ -57,15 +54,15 @@ std::optional<MmaTiling> with_warps(const Product& product, MmaTiling t, int war
 
 MmaLayout mma_layout_of(const Product& product, const MmaTiling& t, const DeviceGroups* groups) {
   const auto bytes = [&](Operand operand, std::int64_t rows) {
-    return (runs_across(product, operand) ? pieces(rows, 64) * 64 : rows) * t.tile_depth * 2;
+    return (runs_across(product, operand) ? ceil_div(rows, 64) * 64 : rows) * t.tile_depth * 2;
   };
   const int warps = t.warps_rows * t.warps_columns;
   MmaLayout out;
   out.shared_bytes = t.stages * (bytes(Operand::a, t.tile_rows) + bytes(Operand::b, t.tile_columns)) +
                      std::int64_t{2048} * warps + 16 + 128;
-  out.across = pieces(product.problem.n, t.tile_columns);
-  out.down = pieces(product.problem.m, t.tile_rows);
-  out.steps = pieces(product.problem.k, t.tile_depth);
+  out.across = ceil_div(product.problem.n, t.tile_columns);
+  out.down = ceil_div(product.problem.m, t.tile_rows);
+  out.steps = ceil_div(product.problem.k, t.tile_depth);
   if (groups != nullptr) {  // each begins a tile of its own
     out.shared_bytes += 8 * (groups->count + 1);
     out.down = std::min(product.problem.m, out.down + groups->count);
@@ -92,7 +89,7 @@ std::string mma_tiling_lacks(const Product& product, const MmaTiling& t, const D
   for (const auto& [operand, rows] : {std::pair{Operand::a, t.tile_rows}, {Operand::b, t.tile_columns}}) {
     const int line = runs_across(product, operand) ? rows / 8 : t.tile_depth / 8;
     if (t.threads() % line != 0) return "threads that do not share the pieces of a line";
-    if (pieces(std::int64_t{rows} * t.tile_depth / 8, t.threads()) > 32) return "more pieces than a thread counts";
+    if (ceil_div(std::int64_t{rows} * t.tile_depth / 8, t.threads()) > 32) return "more pieces than a thread counts";
   }
   if (groups != nullptr && t.splits > 1) return "parts of k of groups";
   if (t.splits > layout.steps) return "more parts than there are steps of k";
@@ -108,7 +105,7 @@ double mma_product_clocks(const Product& product, const MmaTiling& t, const Devi
   std::int64_t matrices = 1;  // that are read
   if (groups != nullptr) {
     matrices = std::min(groups->count, problem.m);
-    layout.down = matrices * pieces(pieces(problem.m, matrices), t.tile_rows);
+    layout.down = matrices * ceil_div(ceil_div(problem.m, matrices), t.tile_rows);
     layout.tiles = layout.across * layout.down;
   }
   const double rows = t.tile_rows, columns = t.tile_columns, depth = t.tile_depth;
@@ -123,10 +120,10 @@ double mma_product_clocks(const Product& product, const MmaTiling& t, const Devi
   const double steps = static_cast<double>(layout.steps) / t.splits, tile = rows * columns;
   const double parts = t.splits > 1 ? tile * t.splits / 12 + 8000.0 / t.resident : 0;
   const double stores = tile / (t.resident > 1 ? 32 : 16) + 600.0 / t.resident + parts;
-  const double rounds = static_cast<double>(pieces(layout.tiles * t.splits, std::int64_t{device.sms} * t.resident));
+  const double rounds = static_cast<double>(ceil_div(layout.tiles * t.splits, std::int64_t{device.sms} * t.resident));
   const double computed = rounds * t.resident * (steps * step + stores) + 3000;
   constexpr double clock = 1.5;  // GHz, under load
-  return clocks_with_memory(product, computed, matrices, pieces(pieces(layout.down, matrices), t.raster), clock,
+  return clocks_with_memory(product, computed, matrices, ceil_div(ceil_div(layout.down, matrices), t.raster), clock,
                             device);
 }
 
@@ -273,7 +270,7 @@ class MmaSchedule : public Schedule {
   std::vector<std::int64_t> parts() const {
     const Problem& problem = product_.problem;
     std::vector<std::int64_t> out{1};
-    const std::int64_t least_tiles = pieces(problem.m, 128) * pieces(problem.n, 128) * problem.batches;
+    const std::int64_t least_tiles = ceil_div(problem.m, 128) * ceil_div(problem.n, 128) * problem.batches;
     for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16})
       if (!groups_ && count * 256 <= problem.k && least_tiles * count <= 4 * device_.sms) out.push_back(count);
     return out;

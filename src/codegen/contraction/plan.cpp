@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/rounding.h"
+
 namespace planish::codegen::contraction {
 namespace {
 
@@ -12,10 +14,6 @@ constexpr int barrier_bytes = 16;                                    // full and
 constexpr int turn_bytes = 32;                                       // a barrier each consumer
 constexpr int stationary_barrier_bytes = 16;
 constexpr std::int64_t most_rows_of_tiles = 16;  ///< of blocks that keep theirs
-
-std::int64_t up(std::int64_t value, std::int64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 /// Taps' chunks of 8 columns in a stage of strips.
 int units_of(const Problem& problem, const TilePlan& plan) {
@@ -54,7 +52,8 @@ int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand)
   const int rows = tile_rows(plan, operand);
   if (!problem.slides(operand)) return rows * plan.bk * bytes_each;
   const int zeros = units_of(problem, plan) % 2 * zero_bytes(problem, plan);
-  return static_cast<int>(up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment(plan)));
+  return static_cast<int>(
+      round_up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment(plan)));
 }
 
 /// Stages of all k of a sliding problem.
@@ -174,10 +173,10 @@ int run_step(const Problem& problem, const TilePlan& plan) {
 int least_columns(const Problem& problem) {
   if (!problem.folding) return 16;
   const std::int64_t window = problem.folding->window;
-  const std::int64_t each = problem.has_runs()
-                                ? problem.runs() * up(window, 8)
-                                : std::min(std::lcm(window, std::int64_t{8}), up(problem.n, 8));  // all, or whole ones
-  return static_cast<int>(up(16, each));
+  const std::int64_t each =
+      problem.has_runs() ? problem.runs() * round_up(window, 8)
+                         : std::min(std::lcm(window, std::int64_t{8}), round_up(problem.n, 8));  // all, or whole ones
+  return static_cast<int>(round_up(16, each));
 }
 
 std::int64_t line_tiles(const Problem& problem, const TilePlan& plan) {
@@ -249,7 +248,7 @@ TilePlan with_strips(const Problem& problem, TilePlan plan) {
       TilePlan each = plan;
       each.strips = strips;
       each.strip_chunks = chunks;
-      each.bk = static_cast<int>(up(units_of(problem, each) * std::int64_t{8}, 16));
+      each.bk = static_cast<int>(round_up(units_of(problem, each) * std::int64_t{8}, 16));
       if (each.bk > most && (strips > 1 || chunks > 1)) break;
       // A stage has a cost of its own, about that of 8 columns.
       const std::int64_t cost = strip_stages(problem, each) * (each.bk + 8);
@@ -295,7 +294,7 @@ std::optional<Operand> stationary_operand(const TilePlan& plan) {
 }
 
 std::int64_t rows_of_tiles(const Problem& problem, const TilePlan& plan) {
-  return up(problem.m, plan.bm) / plan.bm;
+  return round_up(problem.m, plan.bm) / plan.bm;
 }
 
 std::int64_t blocks_of(const Problem& problem, const TilePlan& plan, std::int64_t resident) {
@@ -460,14 +459,14 @@ Place fragment(int thread, int index) {
 
 Extents extents_of(const Problem& problem, const TilePlan& plan) {
   Extents e;
-  e.rows_a = up(problem.m, plan.bm);
+  e.rows_a = round_up(problem.m, plan.bm);
   const int step = tile_step(plan);
   e.rows_b =
       (problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) : (problem.n + step - 1) / step) *
       plan.bn;
   if (problem.boxed) (problem.boxed->operand == Operand::a ? e.rows_a : e.rows_b) = rows_in_boxes(problem, plan);
-  e.depth = up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
-               std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
+  e.depth = round_up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
+                     std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
   return e;
 }
@@ -517,7 +516,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   if (problem.columns) {
     if (plan.strips < 1 || plan.strip_chunks < 1 || problem.columns->chunks % plan.strip_chunks != 0)
       return bad("strips and strip_chunks are at least 1, and chunks come in whole strips");
-    if (plan.bk != up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
+    if (plan.bk != round_up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
   }
   if (plan.overlap < 0 || plan.overlap > most_overlap(plan.bn)) return bad("overlap is at most a quarter of bn");
   if (plan.overlap > 0 && (!problem.slides(Operand::b) || problem.folding || plan.split_k != 1))

@@ -15,7 +15,7 @@ using ir::IndexExpr;
 constexpr std::size_t most_runs = 8;  ///< of a tile: each is a copy, and an instruction, of its own
 
 /// The nodes that both factors are made of.
-std::vector<int> factors_of(const Kernel& kernel) {
+std::vector<int> nodes_of_both(const Kernel& kernel) {
   const std::vector<int> product{kernel.reductions[0].arg};
   return printing::closure(kernel, product, [](int) { return false; });
 }
@@ -90,7 +90,7 @@ Result<Unpooled> unpooled(const Kernel& kernel, bool whole) {
     if (kernel.reductions[i].at >= 0) return no("folds that look for positions");
     if (i > 0) out.pool.reductions.push_back(static_cast<int>(i));
   }
-  const auto factors = factors_of(kernel);
+  const auto factors = nodes_of_both(kernel);
   const int end = static_cast<int>(kernel.space.extents.size()) - kernel.inner, results = end - kernel.across;
   // All are windows of others, or each is one by itself.
   for (int within = results; within < end; ++within)

@@ -6,16 +6,13 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/rounding.h"
 #include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_pieces.h"
 #include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 std::vector<int> range_of(int first, int last) {
   std::vector<int> out;

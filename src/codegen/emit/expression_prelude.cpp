@@ -53,7 +53,7 @@ PL_FN float pl_rsqrt(float x) { return 1.0f / sqrtf(x); }
 PL_FN double pl_rsqrt(double x) { return 1.0 / sqrt(x); }
 )";
 
-constexpr const char* common = R"(PL_FN double pl_max(double a, double b) { return (a > b) | (a != a) ? a : b; }
+constexpr const char* common_text = R"(PL_FN double pl_max(double a, double b) { return (a > b) | (a != a) ? a : b; }
 PL_FN double pl_min(double a, double b) { return (a < b) | (a != a) ? a : b; }
 PL_FN long long pl_max(long long a, long long b) { return a > b ? a : b; }
 PL_FN long long pl_min(long long a, long long b) { return a < b ? a : b; }
@@ -127,8 +127,8 @@ PL_FN long long pl_index_mod(long long a, long long k) { const long long r = a %
 }  // namespace
 
 std::string_view prelude(bool cuda) {
-  static const std::string cuda_text = std::string(cuda_head) + common;
-  static const std::string cpp_text = std::string(cpp_head) + common;
+  static const std::string cuda_text = std::string(cuda_head) + common_text;
+  static const std::string cpp_text = std::string(cpp_head) + common_text;
   return cuda ? cuda_text : cpp_text;
 }
 

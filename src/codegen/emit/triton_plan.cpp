@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/rounding.h"
 #include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Registers, roughly: every element that a thread holds, in as many values as are alive at once.
 std::int64_t words_of(const Kernel& kernel, const TritonPlan& plan) {

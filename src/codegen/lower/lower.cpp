@@ -39,7 +39,7 @@ struct Frame {
 };
 
 /// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
-enum class Form : std::uint8_t { plain, cross, parts, attention, pooled, spread };
+enum class LowerForm : std::uint8_t { plain, cross, parts, attention, pooled, spread };
 
 Frame natural_frame(std::vector<std::int64_t> shape) {
   Frame frame;
@@ -601,7 +601,7 @@ Status become_spread(Kernel& kernel, const std::vector<int>& across, const std::
 class Attempt {
  public:
   Attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, const Frame& frame,
-          const LowerLimits& limits, Form form, int whole)
+          const LowerLimits& limits, LowerForm form, int whole)
       : low_(graph, inside, given, frame.space),
         inside_(inside),
         given_(given),
@@ -610,17 +610,17 @@ class Attempt {
         form_(form),
         whole_(whole),
         points_(product(frame.shape)) {
-    if (form == Form::cross) low_.cross();
-    if (form == Form::parts) low_.part(frame.row);
-    if (limits.contractions && form != Form::cross && form != Form::parts) low_.contract();
-    if (limits.grouped && form == Form::plain) low_.group();
-    if (form == Form::spread) low_.spread();
-    if (form == Form::attention || form == Form::pooled) {
+    if (form == LowerForm::cross) low_.cross();
+    if (form == LowerForm::parts) low_.part(frame.row);
+    if (limits.contractions && form != LowerForm::cross && form != LowerForm::parts) low_.contract();
+    if (limits.grouped && form == LowerForm::plain) low_.group();
+    if (form == LowerForm::spread) low_.spread();
+    if (form == LowerForm::attention || form == LowerForm::pooled) {
       std::vector<bool> own(frame.space.extents.size(), false);
       for (const IndexExpr& e : frame.coords) {
         for (std::size_t v = 0; v < own.size(); ++v) own[v] = own[v] || e.depends_on(static_cast<int>(v));
       }
-      form == Form::attention ? low_.attend(std::move(own)) : low_.pool(std::move(own));
+      form == LowerForm::attention ? low_.attend(std::move(own)) : low_.pool(std::move(own));
     }
   }
 
@@ -629,38 +629,39 @@ class Attempt {
     take_nodes();
     PLANISH_CHECK(check_space());
     PLANISH_CHECK(check_scans(kernel_));
-    if (has_ranks(kernel_) && form_ != Form::plain) return unsupported("elements by their rank beside other folds");
+    if (has_ranks(kernel_) && form_ != LowerForm::plain)
+      return unsupported("elements by their rank beside other folds");
     if (writes_places(kernel_)) {
       PLANISH_CHECK(become_scatter(kernel_, low_.graph()));
       return std::move(kernel_);
     }
     switch (form_) {
-      case Form::cross:
+      case LowerForm::cross:
         PLANISH_CHECK(become_row_and_column());
         break;
-      case Form::parts:
+      case LowerForm::parts:
         set_phases(kernel_);
         if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no parts are folded");
         PLANISH_CHECK(order_segments(kernel_, *low_.inner(), *low_.parts()));
         break;
-      case Form::attention:
+      case LowerForm::attention:
         set_phases(kernel_);
         if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no attention");
         PLANISH_CHECK(become_attention(kernel_, *low_.inner(), *low_.parts()));
         break;
-      case Form::pooled:
+      case LowerForm::pooled:
         set_phases(kernel_);
         if (!low_.inner() || !low_.windows() || !low_.has_contracted() || kernel_.anchor == Anchor::scan)
           return unsupported("no folds of sums of products");
         PLANISH_CHECK(become_pooled(kernel_, *low_.windows(), *low_.inner()));
         break;
-      case Form::spread:
+      case LowerForm::spread:
         set_phases(kernel_);
         if (!low_.inner() || !low_.across() || !low_.has_contracted() || kernel_.anchor == Anchor::scan)
           return unsupported("no sums over a product's results");
         PLANISH_CHECK(become_spread(kernel_, *low_.across(), *low_.inner()));
         break;
-      case Form::plain:
+      case LowerForm::plain:
         set_phases(kernel_);
         PLANISH_CHECK(become_plain());
     }
@@ -680,7 +681,7 @@ class Attempt {
   Status lower_outputs(const std::vector<int>& outputs) {
     std::vector<int> todo = outputs;
     // Sums alone do not say over what.
-    if (form_ == Form::spread && std::ranges::find(outputs, whole_) == outputs.end()) {
+    if (form_ == LowerForm::spread && std::ranges::find(outputs, whole_) == outputs.end()) {
       if (const auto made = low_.value(whole_, frame_.coords); !made) {
         change_ = low_.change();
         return std::unexpected(made.error());
@@ -730,17 +731,17 @@ class Attempt {
   }
 
   Result<Reading> reading_of(int id, const ir::Value& value, bool again) {
-    const bool cross = form_ == Form::cross;
+    const bool cross = form_ == LowerForm::cross;
     if (cross && value.elements() != product(frame_.space.extents)) {
       if (auto read = reading(low_, id, frame_)) return Reading{std::move(*read)};
     }
     if (value.shape == frame_.shape) return Reading{frame_.coords};
     if (value.elements() == points_) return Reading{low_.unravel(low_.ravel(frame_.coords, frame_.shape), value.shape)};
-    if (form_ == Form::spread) {
+    if (form_ == LowerForm::spread) {
       if (auto read = reading_of_sums(low_, id, frame_)) return Reading{std::move(*read)};
       return low_.change() ? Result<Reading>(fail("space", "sums over parts of a dim")) : unsupported("other sums");
     }
-    if (form_ == Form::parts) {
+    if (form_ == LowerForm::parts) {
       if (auto leading = leading_coords(low_, value)) return Reading{std::move(*leading)};
     }
     if (low_.inner()) return one_for_each_row(value);
@@ -825,7 +826,7 @@ class Attempt {
   const std::span<const int> given_;
   const Frame& frame_;
   const LowerLimits& limits_;
-  const Form form_;
+  const LowerForm form_;
   const int whole_;  ///< the value that the frame is of
   const std::int64_t points_;
   Kernel kernel_;
@@ -835,8 +836,8 @@ class Attempt {
 /// Attempts over one frame after another, until the space is what the values need. The first is that of the value
 /// `whole`.
 Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
-                      std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits, Form form,
-                      int whole) {
+                      std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits,
+                      LowerForm form, int whole) {
   const auto write = write_inside(graph, inside, given, whole);
   Frame frame = natural_frame(write ? write->shape : graph.values[static_cast<std::size_t>(whole)].shape);
   // Each round splits a variable or adds a row; real graphs settle in a few.
@@ -956,25 +957,25 @@ Result<Kernel> lower_any(const ir::Graph& graph, const std::vector<bool>& inside
   }
   const int largest = order[0];
   if (limits.contractions && has_recurrence(graph, inside)) return lower_recurrence(graph, inside, outputs);
-  auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain, largest);
+  auto kernel = settle(graph, inside, given, outputs, order, limits, LowerForm::plain, largest);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
-    return settle(graph, inside, given, outputs, order, limits, Form::attention, largest);
+    return settle(graph, inside, given, outputs, order, limits, LowerForm::attention, largest);
   if (!kernel && limits.contractions && has_product(graph, inside)) {
     const bool pools = folds_products(graph, inside);
-    auto pooled =
-        pools ? settle(graph, inside, given, outputs, order, limits, Form::pooled, largest) : unsupported("no fold");
+    auto pooled = pools ? settle(graph, inside, given, outputs, order, limits, LowerForm::pooled, largest)
+                        : unsupported("no fold");
     if (pooled) return pooled;
     if (pools || has_norm(graph, inside)) {
       const int whole = results_of_product(graph, inside, largest);
-      if (auto sums = settle(graph, inside, given, outputs, order, limits, Form::spread, whole)) return sums;
+      if (auto sums = settle(graph, inside, given, outputs, order, limits, LowerForm::spread, whole)) return sums;
     }
     if (pools) return pooled;
   }
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
-  auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross, largest);
+  auto cross = settle(graph, inside, given, outputs, order, limits, LowerForm::cross, largest);
   if (cross || kernel || !limits.parts) return cross ? std::move(cross) : std::move(kernel);
-  auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts, largest);
+  auto parts = settle(graph, inside, given, outputs, order, limits, LowerForm::parts, largest);
   return parts ? std::move(parts) : std::move(kernel);
 }
 

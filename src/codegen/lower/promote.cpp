@@ -9,12 +9,12 @@ int kind(DType dtype) {
   return is_floating(dtype) ? 2 : is_integer(dtype) ? 1 : 0;
 }
 
-struct Operand {
+struct Promoted {
   DType dtype = DType::boolean;
   int rank = 0;  ///< 2 a tensor with dims, 1 a 0-dim tensor, 0 a number
 };
 
-Operand operand(const Lowering& low, const ir::Arg* arg) {
+Promoted operand(const Lowering& low, const ir::Arg* arg) {
   if (arg == nullptr) return {};
   if (const auto* ref = std::get_if<ir::ValueRef>(&arg->data)) {
     const auto& v = low.info(ref->id);
@@ -41,10 +41,10 @@ DType promote(DType a, DType b) {
 }
 
 DType result_type(const Lowering& low, const ir::Arg* a, const ir::Arg* b) {
-  const Operand x = operand(low, a), y = operand(low, b);
+  const Promoted x = operand(low, a), y = operand(low, b);
   if (x.rank == y.rank) return promote(x.dtype, y.dtype);
-  const Operand& strong = x.rank > y.rank ? x : y;
-  const Operand& weak = x.rank > y.rank ? y : x;
+  const Promoted& strong = x.rank > y.rank ? x : y;
+  const Promoted& weak = x.rank > y.rank ? y : x;
   return kind(weak.dtype) > kind(strong.dtype) ? weak.dtype : strong.dtype;
 }
 

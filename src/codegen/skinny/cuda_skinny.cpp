@@ -10,7 +10,7 @@
 namespace planish::codegen {
 namespace {
 
-constexpr std::int64_t in_registers = 1, in_shared = 2;  ///< choices of `residency`: where weights wait
+constexpr std::int64_t weights_in_registers = 1, weights_in_shared = 2;  ///< choices of `residency`: where weights wait
 
 SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
@@ -22,7 +22,7 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   plan.stages = value("stages", 4);
   plan.blocks = device.sms;
   plan.resident = value("min_blocks", 1);
-  plan.ring_shared = value("residency", in_shared) == in_shared;
+  plan.ring_shared = value("residency", weights_in_shared) == weights_in_shared;
   plan.x_shared = value("operand_residency", 1) != 0;
   plan.fast = value("fast", 0) != 0;
   plan.chained = backend::architecture(device.arch).dependent_launch;
@@ -104,7 +104,7 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
           {"rows", {16, 32, 64}},
           {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
           {"min_blocks", {1, 2}},
-          {"residency", {in_shared, in_registers}},
+          {"residency", {weights_in_shared, weights_in_registers}},
           {"operand_residency", {1, 0}},
           {"fast", printing::either(contraction::has_fast_forms(kernel))}};
 }
@@ -130,7 +130,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
     for (const int tile : {16, 32, 64}) {
       for (const int stages : {16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2}) {
         for (const int resident : {2, 1}) {
-          for (const auto where : {in_shared, in_registers}) {
+          for (const auto where : {weights_in_shared, weights_in_registers}) {
             for (const int shared : {1, 0}) {
               Genome genome{{"threads", gene_threads},
                             {"rows", tile},
@@ -149,7 +149,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
               double time = 1 + 0.15 * std::max(0.0, 1.25 - flight) + 0.01 * std::max(0.0, flight - 1.5);
               time += resident == 2 ? 0 : 0.015;
               time += gene_threads == 512 ? 0 : 0.03;
-              time += where == in_shared ? 0 : 0.02;
+              time += where == weights_in_shared ? 0 : 0.02;
               if (shared == 0) time += 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
               if (shared == 1) time += 0.01 * (plan.tiles - 1);
               found.emplace_back(time, std::move(genome));

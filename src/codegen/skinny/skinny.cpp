@@ -16,16 +16,10 @@ constexpr std::int64_t least_weights = std::int64_t{1} << 19;  // bytes
 /// Weights beside all else that is read or written.
 constexpr double dominate = 8;
 
-std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) {
-  std::int64_t product = 1;
-  for (const int v : variables) product *= kernel.space.extent(v);
-  return product;
-}
-
 /// Sorts a kernel's reductions and variables out; each step says why it cannot.
-class Finder {
+class SkinnyFinder {
  public:
-  explicit Finder(const Kernel& kernel) : kernel_(kernel), moves_(skinny_variables(kernel)) {}
+  explicit SkinnyFinder(const Kernel& kernel) : kernel_(kernel), moves_(skinny_variables(kernel)) {}
 
   Result<Skinny> find() {
     if (kernel_.anchor != Anchor::row && kernel_.anchor != Anchor::contraction) return no("another kind of kernel");
@@ -108,9 +102,9 @@ class Finder {
     }
     if (out_.n.empty()) return no("one vector of weights");
     along_memory();
-    out_.count = extent_of(kernel_, out_.m);
-    out_.rows = extent_of(kernel_, out_.n);
-    out_.depth = extent_of(kernel_, out_.k);
+    out_.count = kernel_.extent_of(out_.m);
+    out_.rows = kernel_.extent_of(out_.n);
+    out_.depth = kernel_.extent_of(out_.k);
     return {};
   }
 
@@ -253,7 +247,7 @@ std::vector<std::vector<bool>> skinny_variables(const Kernel& kernel) {
 }
 
 Result<Skinny> skinny_of(const Kernel& kernel) {
-  return Finder(kernel).find();
+  return SkinnyFinder(kernel).find();
 }
 
 }  // namespace planish::codegen

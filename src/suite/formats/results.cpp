@@ -149,7 +149,7 @@ std::map<std::string, std::string> backendbench(const Found& found) {
 
 std::string write_origin(const Imported& imported) {
   Json tasks = Json::object();
-  for (const ImportedTask& task : imported.tasks) tasks[task.name] = Json::parse(task.origin, nullptr, false);
+  for (const ImportedTask& task : imported.tasks) tasks[task.name] = json_or_discarded(task.origin);
   return dump_json({{"format", imported.format}, {"tasks", std::move(tasks)}});
 }
 
@@ -174,7 +174,7 @@ std::map<std::string, std::string> results_of(const Origin& origin, const std::v
   for (const Row& row : rows) {
     const auto known = origin.tasks.find(row.task);
     if (known == origin.tasks.end() || row.outcome == "interrupted" || row.outcome == "unanswered") continue;
-    found.emplace_back(&row, Json::parse(known->second, nullptr, false));
+    found.emplace_back(&row, json_or_discarded(known->second));
   }
   if (found.empty()) return {};
   if (origin.format == "gpu-mode") return gpu_mode(found);

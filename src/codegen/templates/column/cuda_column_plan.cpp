@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "codegen/emit/cuda_pieces.h"
 #include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-constexpr std::int64_t parts_of(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Few and long: rows that neither a block nor a cluster each would fill the device with.
 bool lonely_rows(const Kernel& kernel) {
@@ -59,13 +56,13 @@ void plan_sweeps(const Kernel& kernel, ColumnPlan& plan) {
   for (const int id : base.resident) {
     base.shared_offset.push_back(base.dynamic_shared);
     base.dynamic_shared +=
-        parts_of(static_cast<std::int64_t>(base.vector_bytes(kernel, id)) * base.threads * base.trips, 16) * 16;
+        ceil_div(static_cast<std::int64_t>(base.vector_bytes(kernel, id)) * base.threads * base.trips, 16) * 16;
   }
 }
 
 /// Of a team: registers for a slice in place of the whole row, of which every thread would have had `whole_row` trips.
 void hold_slice(const Kernel& kernel, std::int64_t whole_row, CudaPlan& base) {
-  const auto padded = [&](std::int64_t trips) { return parts_of(trips, base.unroll) * base.unroll; };
+  const auto padded = [&](std::int64_t trips) { return ceil_div(trips, base.unroll) * base.unroll; };
   std::int64_t words = 0;
   for (const int id : base.resident) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
@@ -94,12 +91,12 @@ void keep_slices(const Kernel& kernel, const Device& device, ColumnPlan& plan) {
   for (const int id : base.resident) {
     base.shared_offset.push_back(base.dynamic_shared);
     const std::int64_t slot = static_cast<std::int64_t>(base.vector_bytes(kernel, id)) * base.threads * plan.kept_trips;
-    base.dynamic_shared += parts_of(slot * plan.ring, 16) * 16;
+    base.dynamic_shared += ceil_div(slot * plan.ring, 16) * 16;
   }
   // With a row under way behind the one that is waited for, all of that one has long arrived.
-  const std::int64_t chunks = std::max<std::int64_t>(1, parts_of(plan.kept_trips, base.unroll));
-  plan.part_trips = parts_of(chunks, plan.ahead > 1 ? 1 : std::min(chunks, most_parts)) * base.unroll;
-  plan.parts = parts_of(chunks * base.unroll, plan.part_trips);
+  const std::int64_t chunks = std::max<std::int64_t>(1, ceil_div(plan.kept_trips, base.unroll));
+  plan.part_trips = ceil_div(chunks, plan.ahead > 1 ? 1 : std::min(chunks, most_parts)) * base.unroll;
+  plan.parts = ceil_div(chunks * base.unroll, plan.part_trips);
 }
 
 /// What did not fit in shared memory stays in registers; that of the next row is loaded as soon as this one's was
@@ -107,9 +104,9 @@ void keep_slices(const Kernel& kernel, const Device& device, ColumnPlan& plan) {
 void hold_rest(const Kernel& kernel, ColumnPlan& plan) {
   CudaPlan& base = plan.base;
   if (plan.kept_trips == 0 || plan.kept_trips == base.trips) return;
-  plan.held_trips = parts_of(base.trips - plan.kept_trips, base.unroll) * base.unroll;
+  plan.held_trips = ceil_div(base.trips - plan.kept_trips, base.unroll) * base.unroll;
   std::int64_t words = 0;
-  for (const int id : base.resident) words += plan.held_trips * parts_of(base.vector_bytes(kernel, id), 4);
+  for (const int id : base.resident) words += plan.held_trips * ceil_div(base.vector_bytes(kernel, id), 4);
   base.registers += static_cast<int>(std::min<std::int64_t>(255, words));
 }
 
@@ -150,12 +147,12 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   for (int p = 0; p < count; ++p) plan.folds.push_back(folds_of(kernel, plan.pairs, p));
 
   const std::int64_t wanted = std::max<std::int64_t>({1, gene(genome, "grid_split", 1), team});
-  plan.slice_length = parts_of(base.vectors, wanted);
-  if (team != 0) plan.slice_length = parts_of(plan.slice_length, warp_vectors) * warp_vectors;
+  plan.slice_length = ceil_div(base.vectors, wanted);
+  if (team != 0) plan.slice_length = ceil_div(plan.slice_length, warp_vectors) * warp_vectors;
   if (folds_pieces(kernel) && wanted > 1)
     plan.slice_length = slice_of_pieces(kernel, base, plan.slice_length, wanted * 7 / 8);
-  plan.slices = parts_of(base.vectors, plan.slice_length);
-  base.trips = std::max<std::int64_t>(1, parts_of(plan.slice_length, base.across));
+  plan.slices = ceil_div(base.vectors, plan.slice_length);
+  base.trips = std::max<std::int64_t>(1, ceil_div(plan.slice_length, base.across));
   base.grid = base.groups * plan.slices;
   base.parts = 1;
   if (team != 0) {
@@ -177,7 +174,7 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
         plan.partials.push_back({fold.reduction, field.suffix, plan.scratch_bytes});
         const bool words = team != 0 && !base.columns;
         plan.scratch_bytes += words ? plan.teams * 2 * plan.slices * 8 * ColumnPlan::words_of(field)
-                                    : parts_of(plan.slices * plan.cells * field.bytes, 16) * 16;
+                                    : ceil_div(plan.slices * plan.cells * field.bytes, 16) * 16;
       }
     }
   }
@@ -189,7 +186,7 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   if (team != 0) {
     keep_slices(kernel, device, plan);
     const std::int64_t held = base.residency == Residency::shared ? plan.kept_trips : base.trips;
-    plan.touched_trips = parts_of(held * gene(genome, "prefetch", 0) / 8, base.unroll) * base.unroll;
+    plan.touched_trips = ceil_div(held * gene(genome, "prefetch", 0) / 8, base.unroll) * base.unroll;
     // Measured: each vector under way has its place in the row, in memory and on chip beside it.
     const bool whole = plan.kept_trips == base.trips;
     base.registers += 4 + base.unroll * (whole ? 5 : base.residency == Residency::shared ? 9 : 11);

@@ -129,9 +129,9 @@ std::vector<Genome> recurrence_seeds(const Recurrence& network, const Device& de
 
 namespace {
 
-class Launches {
+class RecurrenceLaunches {
  public:
-  Launches(const Kernel& kernel, const Device& device, const Genome& genome)
+  RecurrenceLaunches(const Kernel& kernel, const Device& device, const Genome& genome)
       : kernel_(kernel), network_(*kernel.recurrence), device_(device), plan_(plan_of(network_, genome)) {}
 
   Result<Emitted> emit() {
@@ -288,7 +288,7 @@ class Launches {
 Result<Emitted> emit_recurrence(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (const auto why = recurrence_illegal(*kernel.recurrence, device, genome); !why.empty())
     return fail("illegal_genome", why);
-  return Launches(kernel, device, genome).emit();
+  return RecurrenceLaunches(kernel, device, genome).emit();
 }
 
 }  // namespace planish::codegen

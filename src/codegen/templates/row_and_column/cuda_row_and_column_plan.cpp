@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "codegen/emit/cuda_fold.h"
 #include "codegen/emit/cuda_gathering.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-constexpr std::int64_t pieces(std::int64_t n, std::int64_t of) {
-  return (n + of - 1) / of;
-}
 
 std::vector<RowColumnField> fields_of(const Kernel& kernel, const std::vector<RowColumnPair>& pairs, bool across) {
   std::vector<RowColumnField> out;
@@ -73,7 +70,7 @@ void plan_registers(const Kernel& kernel, RowColumnPlan& plan) {
     const int size = size_of(kernel.inputs[static_cast<std::size_t>(kernel.nodes[i].input)].dtype);
     const int bytes = base.vector_bytes(kernel, static_cast<int>(i)) / std::max(1, size) * std::max(4, size);
     const bool held = std::ranges::binary_search(plan.held, static_cast<int>(i));
-    total += pieces(bytes, 4) * plan.trips * (held ? 1 : plan.ahead);
+    total += ceil_div(bytes, 4) * plan.trips * (held ? 1 : plan.ahead);
   }
   for (const auto& reduction : kernel.reductions) {
     if (!reduction.across) total += (plan.ahead - 1) * words(reduction.accumulate);
@@ -118,18 +115,18 @@ RowColumnPlan make_row_column_plan(const Kernel& kernel, const Device& device, c
   plan.ahead = static_cast<int>(gene(genome, "unroll", 1));
   base.unroll = plan.ahead;
   plan.strip_vectors = std::int64_t{base.across} * plan.trips;
-  plan.strips = pieces(base.vectors, plan.strip_vectors);
+  plan.strips = ceil_div(base.vectors, plan.strip_vectors);
   for (int v = 0; v < common; ++v) plan.commons *= kernel.space.extents[static_cast<std::size_t>(v)];
   for (int v = common; v < outer; ++v) plan.rows_each *= kernel.space.extents[static_cast<std::size_t>(v)];
 
   // As many runs as give every multiprocessor its blocks, and no thread a chain of additions longer than is accurate.
   const std::int64_t wanted = gene(genome, "blocks", 1) * device.sms;
-  const std::int64_t least = pieces(plan.rows_each, longest_chain * base.rows);
-  const std::int64_t most = pieces(plan.rows_each, std::int64_t{base.rows} * plan.ahead);
+  const std::int64_t least = ceil_div(plan.rows_each, longest_chain * base.rows);
+  const std::int64_t most = ceil_div(plan.rows_each, std::int64_t{base.rows} * plan.ahead);
   const std::int64_t runs = wanted / std::max<std::int64_t>(1, plan.strips * plan.commons);
   plan.chunks = std::max(least, std::clamp<std::int64_t>(runs, 1, most));
-  plan.chunk_rows = pieces(pieces(plan.rows_each, plan.chunks), base.rows) * base.rows;
-  plan.chunks = pieces(plan.rows_each, plan.chunk_rows);
+  plan.chunk_rows = ceil_div(ceil_div(plan.rows_each, plan.chunks), base.rows) * base.rows;
+  plan.chunks = ceil_div(plan.rows_each, plan.chunk_rows);
   base.groups = plan.chunks * plan.commons;
   base.grid = base.groups * plan.strips;
 

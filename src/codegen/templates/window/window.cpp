@@ -43,7 +43,7 @@ class WindowOnCuda : public CudaSchedule {
   }
 };
 
-class Window : public Template {
+class WindowTemplate : public Template {
  public:
   std::string_view name() const override { return "window"; }
   bool takes(const Kernel& kernel) const override { return !kernel.has_rows() && reads_windows(kernel); }
@@ -59,7 +59,7 @@ class Window : public Template {
 }  // namespace
 
 const Template& window_template() {
-  static const Window kind;
+  static const WindowTemplate kind;
   return kind;
 }
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace planish {
+
+/// How many of `b` hold `a` (neither is negative).
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The least multiple of `to` that holds `value`.
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t to) {
+  return ceil_div(value, to) * to;
+}
+
+}  // namespace planish
