@@ -535,6 +535,8 @@ def judge_output(
         if slope is not None:
             row["slope"] = slope
         return row, "mismatch", _words(errors, verdict, row)
+    if stage == "full" and (other := measure.zero_signs(actual, out.ref)):
+        row["zero_signs"] = other
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected
         row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs, stage)
