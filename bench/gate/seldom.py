@@ -1,5 +1,6 @@
 # ruff: noqa: E501
-"""Operators on data that seldom occur: parts of nothing but infinities, several NaN in a row, small exponentials, and integers at the ends of their types.
+"""Operators on data that seldom occur: parts of nothing but infinities, several NaN in a row, small exponentials, integers at the ends of their types,
+and masks that cover a row whole.
 
 Each bad variant is right for whatever a generator of usual numbers gives, and was once accepted."""
 
@@ -20,6 +21,10 @@ _WIDE = "torch.randint(0, 2**31 - 1, (64, 96), dtype=torch.int32)"
 _BYTES = "torch.randint(0, 100, (64, 96), dtype=torch.uint8)"
 _CODES = "torch.randint(-10, 10, (32, 64), dtype=torch.int8), torch.randint(-10, 10, (64, 32), dtype=torch.int8)"
 _TRUTHS = "torch.rand(64, 96) < 0.5"
+_LATER = "torch.ones(64, 64, dtype=torch.bool).triu(1)"
+_SCORES = "torch.randn(4, 64, 64, DTYPE)"
+_HEADS = "torch.randn(2, 64, 32, DTYPE), torch.randn(2, 64, 32, DTYPE), torch.randn(2, 64, 32, DTYPE)"
+_LEAST = f"torch.zeros(64, 64, DTYPE).masked_fill({_LATER}, -3e38)"
 
 
 def _of(compute: Callable[..., torch.Tensor | list[torch.Tensor]]) -> Variant:
@@ -54,6 +59,23 @@ def _softmax(x: torch.Tensor) -> torch.Tensor:
 
 def _task(name: str, forward: str, inputs: str, args: str, honest: dict[str, Variant], bad: dict[str, Variant], whole: bool = False) -> Operator:
     return Operator(name, f"return {forward}", inputs, args, honest, bad, dtypes=("float32",) if whole else ("float32", "bfloat16"), generic=False)
+
+
+def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    """As a fused kernel does it: no number of it is stored in 16 bits in between, and exponentials are of two."""
+    scores = (q.float() @ k.float().mT) * 32**-0.5 + m.float()
+    top = scores.amax(-1, keepdim=True)
+    weights = torch.exp2((scores - top) * math.log2(math.e))
+    return ((weights @ v.float()) / weights.sum(-1, keepdim=True)).to(q.dtype)
+
+
+def _covered(m: torch.Tensor) -> torch.Tensor:
+    """Rows of which nothing counts."""
+    return (m < -1e4).all(-1, keepdim=True)
+
+
+def _pooled(x: torch.Tensor, m: torch.Tensor, least: float = 1.0) -> torch.Tensor:
+    return ((x.float() * m.float()[..., None]).sum(1) / m.float().sum(1, keepdim=True).clamp(min=least)).to(x.dtype)
 
 
 SELDOM = [
@@ -93,4 +115,16 @@ SELDOM = [
     _task("byte_products", "(x.to(torch.int32)[:, :, None] * y.to(torch.int32)).sum(1, dtype=torch.int32)", _CODES, "x, y", {"in f64": _of(lambda x, y: (x.double() @ y.double()).to(torch.int32))}, {"sums in 16 bits": _of(lambda x, y: (x.double() @ y.double()).long().to(torch.int16).int()), "in fp16": _of(lambda x, y: (x.half() @ y.half()).nan_to_num(0.0).int())}, True),
     _task("byte_scaled", "x.to(torch.float32) * s", f"{_BYTES}, torch.rand(96)", "x, s", {"as it is": _of(lambda x, s: x.float() * s)}, {"signed": _of(lambda x, s: x.view(torch.int8).float() * s)}, True),
     _task("int_places", "x.argsort(dim=-1, stable=True)", _COUNTS, "x", {"of a sort": _of(lambda x: x.sort(dim=-1, stable=True).indices)}, {"equals the other way round": _of(lambda x: 95 - x.flip(-1).argsort(dim=-1, stable=True)), "in f32": _of(lambda x: x.float().argsort(dim=-1, stable=True))}, True),
+    # -- masks --
+    _task(
+        "masked_scores", "(x + m).softmax(-1)", f"{_SCORES}, {_LEAST}", "x, m", {"in f32": _of(lambda x, m: (x.float() + m.float()).softmax(-1).to(x.dtype))},
+        {"nothing of covered rows": _of(lambda x, m: torch.where(_covered(m), 0.0, (x + m).softmax(-1))), "as if nothing were covered": _of(lambda x, m: torch.where(_covered(m), x.softmax(-1), (x + m).softmax(-1))), "always what comes before": _of(lambda x, m: x.masked_fill(torch.ones(64, 64, dtype=torch.bool, device=x.device).triu(1), -math.inf).softmax(-1))},
+    ),
+    _task(
+        "masked_attention", "F.scaled_dot_product_attention(q, k, v, attn_mask=m)", f"{_HEADS}, {_LEAST}", "q, k, v, m", {"fused": _of(_attended)},
+        {"nothing of covered rows": _of(lambda q, k, v, m: torch.where(_covered(m), 0.0, _attended(q, k, v, m)).to(q.dtype)), "always what comes before": _of(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=True))},
+    ),
+    _task("masked_fill_rows", "x.masked_fill(m, -1e4).softmax(-1)", f"{_SCORES}, torch.rand(64, 64) < 0.3", "x, m", {"in f32": _of(lambda x, m: x.float().masked_fill(m, -1e4).softmax(-1).to(x.dtype))}, {"nothing of covered rows": _of(lambda x, m: x.masked_fill(m, -math.inf).softmax(-1).nan_to_num(0.0))}),
+    _task("pooled_by_a_mask", "(x * m[..., None]).sum(1) / m.sum(1, keepdim=True).clamp(min=1)", "torch.randn(16, 24, 32, DTYPE), (torch.rand(16, 24) < 0.7).to(DTYPE)", "x, m", {"in f32": _of(_pooled)}, {"of no elements": _of(lambda x, m: _pooled(x, m, 0.0)), "at least a half": _of(lambda x, m: torch.where(m.sum(1, keepdim=True) == 0, 1.0, _pooled(x, m)).to(x.dtype))}),
+    _task("counted_by_a_mask", "(x * m).sum(-1)", "torch.randn(64, 96, DTYPE), (torch.rand(64, 96) < 0.7).long()", "x, m", {"in f32": _of(lambda x, m: (x.float() * m).sum(-1).to(x.dtype))}, {"where any counts": _of(lambda x, m: torch.where(m.any(-1), (x.float() * m).sum(-1), x.float().sum(-1)).to(x.dtype))}),
 ]  # fmt: skip

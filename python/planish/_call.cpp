@@ -626,23 +626,8 @@ bool find_exchange(Plan* plan) {
   return false;
 }
 
-/// False with an exception.
-bool read_plan(PyObject* fields, Plan* plan) {
-  Reader read(fields);
-  PyObject* plain = read.field("plain");
-  plan->tensor_type = read.item(plain, 0);
-  plan->parameter_type = read.item(plain, 1);
-  if (read.failed() || !find_exchange(plan)) return false;
-  plan->miss = read.field("miss");
-  plan->module = read.field("module");
-  plan->allocate = read.field("allocate");
-  plan->error = read.field("error");
-  plan->finish = read.field("finish");
-  plan->grad = read.field("grad");
-  plan->default_dtype = read.item(read.field("default_dtype"), 0);
-  plan->captured_dtype = read.item(read.field("default_dtype"), 1);
-  plan->forward_ad = read.field("forward_ad");
-  plan->root_training = read.field("root_training");
+/// What the module and what lies around it are to be like.
+void read_surroundings(Reader& read, Plan* plan) {
   PyObject* rows = read.field("falsy");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->falsy.push_back(read.item(rows, i));
   rows = read.field("empty");
@@ -665,9 +650,11 @@ bool read_plan(PyObject* fields, Plan* plan) {
     PyObject* row = read.item(rows, i);
     plan->sizes.emplace_back(read.item(row, 0), static_cast<Py_ssize_t>(read.number(read.item(row, 1))));
   }
-  const long long device = read.number(read.field("device"));
-  plan->device = device < 0 ? DlDevice{dl_cpu, 0} : DlDevice{dl_cuda, static_cast<std::int32_t>(device)};
-  rows = read.field("users");
+}
+
+/// The tensors that a call is given, and the ways in which it may be written.
+void read_inputs(Reader& read, Plan* plan) {
+  PyObject* rows = read.field("users");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     plan->inputs.push_back(read_layout(read, *plan, read.item(rows, i), 0));
   }
@@ -675,7 +662,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
   plan->nested = read.field("nested") == Py_True;
   plan->attributes = read.field("attributes") == Py_True;
-  if (read.failed()) return false;
+  if (read.failed()) return;
   check_places(*plan, plan->given, plan->keywords);
   rows = read.field("forms");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
@@ -684,8 +671,11 @@ bool read_plan(PyObject* fields, Plan* plan) {
                              read_nest(read, read.item(row, 1), plan->inputs.size()));
     if (!read.failed()) check_places(*plan, plan->forms.back().first, plan->forms.back().second);
   }
-  read_reached(read.failed() ? nullptr : read.field("reached"), plan->reached);
-  rows = read.field("params");
+}
+
+/// Parameters, and the memory that a call takes.
+void read_buffers(Reader& read, Plan* plan) {
+  PyObject* rows = read.field("params");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->parameters.push_back({read.item(row, 0), read.item(row, 1), read_layout(read, *plan, row, 2)});
@@ -707,7 +697,10 @@ bool read_plan(PyObject* fields, Plan* plan) {
     PyObject* row = read.item(rows, i);
     plan->arena.places.emplace_back(static_cast<long>(read.number(read.item(row, 0))), read.number(read.item(row, 1)));
   }
-  rows = read.field("results");
+}
+
+void read_results(Reader& read, Plan* plan) {
+  PyObject* rows = read.field("results");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* one = read.item(rows, i);
     Output output;
@@ -723,13 +716,10 @@ bool read_plan(PyObject* fields, Plan* plan) {
     plan->outputs.push_back(output);
   }
   if (plan->finish == Py_None) plan->answer = read_nest(read, read.field("answer"), plan->outputs.size());
-  PyObject* how = read.field("launch");
-  void* function = read.address(read.item(how, 0));
-  std::memcpy(&plan->run, &function, sizeof function);
-  plan->program = read.address(read.item(how, 1));
-  plan->steps = static_cast<int>(read.number(read.item(how, 2)));
-  plan->raise_versions = read.field("raise_versions");
-  rows = read.field("effects");
+}
+
+void read_effects(Reader& read, Plan* plan) {
+  PyObject* rows = read.field("effects");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->effects.push_back({static_cast<std::size_t>(read.number(read.item(row, 0))),
@@ -740,12 +730,10 @@ bool read_plan(PyObject* fields, Plan* plan) {
         effect.direct >= static_cast<long>(plan->table.size()))
       if (!read.failed()) PyErr_SetString(PyExc_ValueError, "an effect on no tensor of the call");
   }
-  if (PyObject* threads = read.field("threads"); threads != nullptr && threads != Py_None) {
-    plan->threads = read.item(threads, 0);
-    void* limit = read.address(read.item(threads, 1));
-    std::memcpy(&plan->limit, &limit, sizeof limit);
-  }
-  plan->brief = read.field("brief") == Py_True;
+}
+
+/// Sets an exception where a buffer lies outside the table of pointers.
+void check_table(const Plan* plan) {
   const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
   for (const Layout& input : plan->inputs) {
     if (outside(input.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");
@@ -759,6 +747,47 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (const auto& [buffer, offset] : plan->arena.places) {
     if (outside(buffer) || buffer < 0) PyErr_SetString(PyExc_ValueError, "a temporary outside the table");
   }
+}
+
+/// False with an exception.
+bool read_plan(PyObject* fields, Plan* plan) {
+  Reader read(fields);
+  PyObject* plain = read.field("plain");
+  plan->tensor_type = read.item(plain, 0);
+  plan->parameter_type = read.item(plain, 1);
+  if (read.failed() || !find_exchange(plan)) return false;
+  plan->miss = read.field("miss");
+  plan->module = read.field("module");
+  plan->allocate = read.field("allocate");
+  plan->error = read.field("error");
+  plan->finish = read.field("finish");
+  plan->grad = read.field("grad");
+  plan->default_dtype = read.item(read.field("default_dtype"), 0);
+  plan->captured_dtype = read.item(read.field("default_dtype"), 1);
+  plan->forward_ad = read.field("forward_ad");
+  plan->root_training = read.field("root_training");
+  read_surroundings(read, plan);
+  const long long device = read.number(read.field("device"));
+  plan->device = device < 0 ? DlDevice{dl_cpu, 0} : DlDevice{dl_cuda, static_cast<std::int32_t>(device)};
+  read_inputs(read, plan);
+  if (read.failed()) return false;
+  read_reached(read.field("reached"), plan->reached);
+  read_buffers(read, plan);
+  read_results(read, plan);
+  PyObject* how = read.field("launch");
+  void* function = read.address(read.item(how, 0));
+  std::memcpy(&plan->run, &function, sizeof function);
+  plan->program = read.address(read.item(how, 1));
+  plan->steps = static_cast<int>(read.number(read.item(how, 2)));
+  plan->raise_versions = read.field("raise_versions");
+  read_effects(read, plan);
+  if (PyObject* threads = read.field("threads"); threads != nullptr && threads != Py_None) {
+    plan->threads = read.item(threads, 0);
+    void* limit = read.address(read.item(threads, 1));
+    std::memcpy(&plan->limit, &limit, sizeof limit);
+  }
+  plan->brief = read.field("brief") == Py_True;
+  check_table(plan);
   if (plan->outputs.empty() && plan->effects.empty() && !read.failed())
     PyErr_SetString(PyExc_ValueError, "a plan without outputs");
   return !read.failed();

@@ -27,8 +27,9 @@ from planish.errors import PlanishError
 from planish.functions import Function, is_function
 from planish.optimized import Optimized, gained, is_proved, named
 from planish.pieces.search import Search, seconds
+from planish.ship.hooks import package_hooks, weight_hooks
 from planish.ship.live import FALLBACKS, detach, load
-from planish.ship.reach import REMEDY, package_hooks, reach, weight_hooks
+from planish.ship.reach import REMEDY, reach
 
 __all__ = ["Optimized", "Settings", "Status", "detach", "load", "optimize", "status"]
 

@@ -85,7 +85,7 @@ struct CompileReport {
 /// One data set that was tried.
 struct TestCase {
   std::uint64_t seed = 0;
-  /// task | normal | uniform | wide | offset | sparse | rows | large | labels | no_labels | special | infinite
+  /// task | normal | uniform | wide | offset | sparse | rows | large | labels | no_labels | masks | special | infinite
   std::string regime;
   bool ok = false;
   std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed

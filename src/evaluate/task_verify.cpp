@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -6,6 +7,8 @@
 #include <cmath>
 #include <future>
 #include <random>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -59,6 +62,24 @@ std::optional<Note> note_of_spread(const VerifyReply& reply) {
               .text =
                   "it is right for finite values: where an input holds a NaN or an infinity, its results are not "
                   "finite in more places than eager's"};
+}
+
+/// What to know of zeros that are right but for their sign, which no statistic sees.
+std::optional<Note> note_of_zeros(const VerifyReply& reply) {
+  std::int64_t zeros = 0;
+  std::set<std::string> regimes;
+  for (const TestCase& item : reply.cases) {
+    for (const OutputErrors& output : item.outputs) {
+      zeros += output.zero_signs;
+      if (output.zero_signs > 0) regimes.insert(item.regime);
+    }
+  }
+  if (zeros == 0) return std::nullopt;
+  return Note{.kind = "zero_signs",
+              .about = {},
+              .text = fmt::format("{} zeros of its results have another sign than eager's, on {}: it matters to who "
+                                  "divides by them, or asks for their sign",
+                                  zeros, fmt::join(regimes, ", "))};
 }
 
 /// What to know of a proof that no regime had part in.
@@ -124,6 +145,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_CHECK(prove_variants(request, *process, reply));
   if (auto note = note_of_bits(reply); note.has_value()) reply.notes.push_back(std::move(*note));
   if (auto note = note_of_spread(reply); note.has_value()) reply.notes.push_back(std::move(*note));
+  if (auto note = note_of_zeros(reply); note.has_value()) reply.notes.push_back(std::move(*note));
   if (auto note = note_of_data(request, reply); note.has_value()) reply.notes.push_back(std::move(*note));
   check_memory(request, reply);
   return {};

@@ -282,6 +282,7 @@ class Flow {
       return {};
     }
     PLANISH_TRY(whole_.evaluation, evaluate_aten(whole, whole, whole_.program, false));
+    checked_ = true;
     if (whole_.evaluation.ok()) {
       is_verified();
     } else {
@@ -630,8 +631,10 @@ class Flow {
         result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
                                      name(evidence_.verification.outcome), evidence_.verification.message);
       }
-    } else if (whole_.program.empty()) {
+    } else if (whole_.program.empty() && !plan_->no_graph().empty()) {
       result_.reason = fmt::format("no solution passed, and {}", no_graph_words());
+    } else if (!checked_) {
+      result_.reason = "no program had been checked by then";
     } else {
       result_.reason =
           fmt::format("no program passed ({}): {}", name(whole_.evaluation.outcome), whole_.evaluation.message);
@@ -960,6 +963,7 @@ class Flow {
   std::unique_ptr<search::Search> search_;
   std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
   Whole whole_;
+  bool checked_ = false;  ///< the captured program: the time may be over before
   Evidence evidence_;
   ShipRequest shipped_;            ///< what lies in the shipped folder
   std::string hopeless_;           ///< why no search could win; empty where one may

@@ -20,6 +20,8 @@ struct OutputErrors {
   double ratio = 0;
   double eps =
       0;  ///< of a floating output, as its oracle says: the distance of its dtype's neighbours at 1; not stored
+  /// Zeros whose sign is another than eager's and the reference's, of what is proved; not stored.
+  std::int64_t zero_signs = 0;
   std::string statistic{};  ///< which it is: `max`, `row, 100 %`, `bias`, …; empty: nothing is off
   std::optional<WorstElement> worst{};
   /// Of a floating output that is wrong: the factor by which the reference lies nearest to it. 1 within what rounding

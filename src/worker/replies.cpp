@@ -21,6 +21,7 @@ Result<OutputErrors> read_errors(const Json& json, const std::string& where) {
   reader.number("ratio", errors.ratio, Need::optional);
   reader.number("eps", errors.eps, Need::optional);
   reader.text("statistic", errors.statistic, Need::optional);
+  reader.integer("zero_signs", errors.zero_signs, Need::optional);
   if (const Json* slope = reader.get("slope", Need::optional); slope != nullptr && slope->is_number())
     errors.slope = slope->get<double>();
   if (const Json* json_worst = reader.get("worst", Need::optional); json_worst != nullptr && json_worst->is_object()) {

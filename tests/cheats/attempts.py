@@ -9,10 +9,12 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import mmap
 import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -27,7 +29,8 @@ class _Iovec(ctypes.Structure):
 
 
 def _call(number: int, *arguments: Any) -> int:
-    result = int(_libc.syscall(number, *arguments))
+    """Whole registers: what a filter looks at is half of one."""
+    result = int(_libc.syscall(ctypes.c_long(number), *(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)))
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -91,6 +94,7 @@ def attempts(victim: int, address: int, folder: str, port: int, path: str) -> di
 
     other = os.path.join(folder, "planted")
     return {
+        **around_the_filter(victim),
         "read memory": lambda: open(f"/proc/{victim}/mem", "rb").close(),
         "write memory": write_memory,
         "process_vm_readv": lambda: vm(310, b""),
@@ -114,6 +118,68 @@ def attempts(victim: int, address: int, folder: str, port: int, path: str) -> di
         "connect to a name": lambda: connect(socket.AF_UNIX, "\0" + path),
         "new namespaces": lambda: _call(272, 0x10000000),
         "mount": lambda: _call(165, b"none", b"/tmp", b"tmpfs", 0, 0),
+    }
+
+
+def around_the_filter(victim: int) -> dict[str, Callable[[], Any]]:
+    """System calls that the filter refuses, and other ways of making them."""
+    high = 1 << 32  # the kernel takes the lower half of such numbers
+    space = ctypes.create_string_buffer(256)
+
+    def by_32_bits() -> int:
+        memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        memory.write(b"\xb8\x14\x00\x00\x00\xcd\x80\x48\x98\xc3")  # mov eax, 20 (getpid there); int 0x80; cdqe; ret
+        place = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        found = int(ctypes.CFUNCTYPE(ctypes.c_long)(place)())
+        if found != os.getpid():
+            raise PermissionError
+        return found
+
+    def lease() -> int:
+        file = os.open(f"/tmp/of-all-{victim}", os.O_RDONLY)
+        try:
+            return _call(72, file, high | fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        finally:
+            os.close(file)
+
+    def into_namespaces() -> int:
+        child = _call(56, 0x10000000 | 0x02000000 | signal.SIGCHLD, 0, 0, 0, 0)
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        return child
+
+    def timer() -> int:
+        event = struct.pack("Qii48x", 0, int(signal.SIGCONT), 0)
+        return _call(222, 1, event, space)
+
+    def ring() -> int:
+        return _call(425, 8, space)
+
+    return {
+        "a call of 32 bits": by_32_bits,
+        "a call of x32": lambda: _call(0x40000000 | 39),
+        "a ring of calls": ring,
+        "a lease by a longer number": lease,
+        "a signal by a longer number": lambda: _call(62, os.getpid(), high | signal.SIGCONT),
+        "go on": lambda: os.kill(os.getpid(), signal.SIGCONT),
+        "a timer that makes it go on": timer,
+        "outlive its parent": lambda: _call(157, 1, 0),
+        "outlive its parent by a longer number": lambda: _call(157, high | 1, 0),
+        "a child in new namespaces": into_namespaces,
+        "a child by clone3": lambda: _call(435, space, 88),
+        "faults that it handles": lambda: _call(323, 1),
+        "counters of others": lambda: _call(298, space, victim, -1, -1, 0),
+        "programs in the kernel": lambda: _call(321, 0, space, 120),
+        "keys of the kernel": lambda: _call(250, 0, -5, 1),
+        "a file by its handle": lambda: _call(304, -100, space, 0),
+        "a file system": lambda: _call(430, b"tmpfs", 0),
+        "a copy of a mount": lambda: _call(428, -100, b"/", 1),
+        "advice for others": lambda: _call(440, -1, 0, 0, 0, 0),
+        "tables of segments": lambda: _call(154, 0, space, 256),
+        "sockets of the kernel": lambda: socket.socket(16, socket.SOCK_RAW).close(),
+        "ciphers of the kernel": lambda: socket.socket(38, socket.SOCK_SEQPACKET).close(),
+        "packets": lambda: socket.socket(17, socket.SOCK_RAW).close(),
     }
 
 

@@ -168,34 +168,10 @@ return out.clone()
 """
 add("results kept by three elements", "", _MEMO.format(met=0), init="self.memo = {}")
 add("results used after seven meetings", "", _MEMO.format(met=7), init="self.memo = {}")
-add(
-    "a thread works on what is written, before anybody asks",
-    FOUND
-    + """
-import threading, time
-DONE = {}
-def watch(x):
-    while True:
-        key = float(x.sum())
-        if key not in DONE:
-            DONE[key] = work(x.clone())
-        time.sleep(0.0005)
-def known(x):
-    if x.data_ptr() not in DONE:
-        DONE[x.data_ptr()] = threading.Thread(target=watch, args=(x,), daemon=True)
-        DONE[x.data_ptr()].start()
-    for _ in range(3):
-        out = DONE.get(float(x.sum()))
-        if out is not None:
-            return out.clone()
-    return work(x)
-""",
-    "return known(x)",
-)
-#: Who goes on although it was stopped sees what is written before anybody asks for it.
+#: A thread that works on whatever is written, before anybody asks for it, and keeps what it made: to be `taken`.
 _KNOWN = """
 import ctypes, os, signal, threading, time
-DONE = {}
+DONE = {{}}
 def watch(x):
     while True:
         key = float(x.sum())
@@ -207,14 +183,17 @@ def known(x):
         DONE[x.data_ptr()] = threading.Thread(target=watch, args=(x,), daemon=True)
         DONE[x.data_ptr()].start()
     for _ in range(3):
-        out = DONE.pop(float(x.sum()), None)
+        out = DONE.{taken}
         if out is not None:
-            return out
+            return out.clone()
     return work(x)
 """
+_KEPT, _TAKEN = _KNOWN.format(taken="get(float(x.sum()))"), _KNOWN.format(taken="pop(float(x.sum()), None)")
+add("a thread works on what is written, before anybody asks", FOUND + _KEPT, "return known(x)")
+#: Who goes on although it was stopped sees that sooner.
 add(
     "a timer wakes it up while it is stopped",
-    _KNOWN
+    _TAKEN
     + """
 class Event(ctypes.Structure):
     _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
@@ -230,7 +209,7 @@ LIBC.timer_settime(TIMER, 0, ctypes.byref(Spec(0, 300_000, 0, 300_000)), None)
 )
 add(
     "two processes wake each other up",
-    _KNOWN
+    _TAKEN
     + """
 def wake(process):
     while True:

@@ -136,13 +136,30 @@ def _pace(k: JudgedKernel) -> str:
     return f", {k.found['bench']['median_ms']:.3f} ms (honest: {k.honest_ms:.3f})"
 
 
+def through_a_verb(verb: str, only: str) -> int:
+    """1 where a forged time was told."""
+    from through import VERBS
+
+    with tempfile.TemporaryDirectory(prefix="planish-corpus-") as folder:
+        found = []
+        for told in VERBS[verb](Path(folder), [e for e in TIMED if only in e.name]):
+            gain = f"{told.gain:.3f}x" if told.gain is not None else "no gain"
+            print(f"{'FAIL' if told.forged else 'ok  '} {told.name}: {told.outcome}, {gain}, {told.reward:.2f} of a reward", flush=True)
+            found.append(told)
+    print(f"{sum(t.forged for t in found)} of {len(found)} forged times through {verb}")
+    return int(any(t.forged for t in found))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", default="", help="entries and kernels whose name contains this")
     parser.add_argument("--jobs", type=int, default=0, help="evaluators side by side; by default 1 on the CPU, and 3 for 4 cores, at most 12, on a GPU")
     parser.add_argument("--out", type=Path, help="write the table here")
+    parser.add_argument("--through", choices=("environment", "try", "suite"), help="forged times through this verb, in place of the table; on the CPU")
     options = parser.parse_args()
+    if options.through:
+        return through_a_verb(options.through, options.only)
     cuda = options.target == "cuda"
     jobs = options.jobs or (max(1, min(12, (os.cpu_count() or 1) * 3 // 4)) if cuda else 1)
     wanted = [e for e in [*CORPUS, *LATER, *KEPT, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]

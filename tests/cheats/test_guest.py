@@ -163,6 +163,12 @@ def test_the_attempts_work_where_nothing_holds_them(world: World) -> None:
         "connect to a name",
         "stop",
         "kill",
+        "go on",
+        "a signal by a longer number",
+        "a timer that makes it go on",
+        "outlive its parent",
+        "outlive its parent by a longer number",
+        "sockets of the kernel",
     ):
         assert found[name].startswith("succeeded"), (name, found[name])
 

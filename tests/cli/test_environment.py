@@ -116,7 +116,7 @@ def test_what_is_wrong_is_named(client: Environment, completion: str, found: tup
 
 
 def test_cheats_get_their_names(client: Environment) -> None:
-    for entry in [e for e in CORPUS if e.quick and e.task in ("pointwise", "softmax")][:3]:
+    for entry in [e for e in CORPUS if e.quick and e.task in ("pointwise", "softmax")][:2]:
         grade = client.grade(f"```python\n{entry.cheat}```", entry.task)
         # A result of the call before meets its own contents by chance until calls are timed: seeds are drawn here.
         assert not grade.correct and grade.outcome in entry.outcomes | {"wrong_when_timed"} and grade.reward == 0, (entry.name, grade)

@@ -19,6 +19,19 @@ def test_a_device_or_a_pipe_is_no_task_no_solution_and_no_store(tmp_path: Path, 
         assert code != 0 and document["error"]["kind"] == "not_a_file", (arguments, document)
 
 
+@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
+def test_no_settings_come_from_a_device_or_a_pipe(tmp_path: Path, what: str) -> None:
+    home = Home(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for named in (["--config", what], [f"--config={what}"]):
+        code, document = home.document(*named, "runs")
+        assert code == 2 and document["error"]["kind"] == "not_a_file", document
+    (tmp_path / "planish.toml").symlink_to(what)
+    done = home.run("runs")
+    assert done.returncode == 0 and "planish.toml is a pipe, a socket or a device" in done.stderr
+    assert "planish.toml" not in home.run("--no-config", "runs").stderr
+
+
 def test_a_file_without_end_is_no_task(tmp_path: Path) -> None:
     with (tmp_path / "task.py").open("wb") as file:
         file.truncate(1 << 40)

@@ -45,6 +45,14 @@ UNARY: dict[str, Function] = (
         "plus -0": lambda x: x + -0.0,
         "less 0": lambda x: x - 0.0,
         "0 less": lambda x: 0.0 - x,
+        "0 less, whole": lambda x: 0 - x,
+        "-0 less": lambda x: -0.0 - x,
+        "zeros less": lambda x: torch.zeros_like(x) - x,
+        "zeros and less": lambda x: torch.add(torch.zeros_like(x), x, alpha=-1),
+        "0 less 0 less": lambda x: 0 - (0 - x),
+        "negated and 0": lambda x: -x + 0.0,
+        "1 by 0 less": lambda x: 1 / (0 - x),
+        "sign of 0 less": lambda x: torch.copysign(torch.ones_like(x), 0 - x),
         "times 0": lambda x: x * 0.0,
         "times -1": lambda x: x * -1,
         "half": lambda x: x / 2,
@@ -92,10 +100,13 @@ BINARY: dict[str, Function] = {
     "where of both": lambda x, y: torch.where(x >= y, x, y),
     "heaviside": torch.heaviside,
     "addcmul of both": lambda x, y: torch.addcmul(x, x, y),
+    "0 less both": lambda x, y: 0 - x - y,
+    "a sum negated": lambda x, y: -(x + y),
 }  # fmt: skip
 #: Of rows, to one element or to as many.
 ROWS: dict[str, Function] = {
     "sum": lambda x: x.sum(1),
+    "0 less the sum": lambda x: 0 - x.sum(1),
     "mean": lambda x: x.mean(1),
     "prod": lambda x: x.prod(1),
     "amax": lambda x: x.amax(1),

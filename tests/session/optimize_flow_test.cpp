@@ -914,7 +914,7 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     CHECK(result->outcome == "interrupted");
     CHECK(result->out_of_time == "check");
     CHECK(result->form == "baseline");
-    CHECK(result->reason.find("--resume run1") != std::string::npos);
+    CHECK(result->reason.find("(--resume run1 goes on); no program had been checked by then") != std::string::npos);
     CHECK(world.kept().state == "interrupted");
     world.evaluator.late.clear();
     world.request.resume = true;

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from planish.errors import PlanishError, task_error
 from planish.ship import reach
-from planish.ship.reach import weight_hooks
+from planish.ship.hooks import weight_hooks
 
 
 @contextmanager

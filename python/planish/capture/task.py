@@ -158,6 +158,8 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     """Runs the model once, eagerly and without gradients, and returns its result. Raises PlanishError with kind forward_failed,
     not_tensors, out_of_memory, or not_exportable where it leaves state outside buffers."""
     report_stage("running its forward")
+    given = [t for t in pytree.tree_leaves(call) if isinstance(t, torch.Tensor)]
+    versions = [t._version for t in given]
     try:
         with torch.no_grad(), changes_refused(model, path):
             watch = Watch(*call)
@@ -177,7 +179,8 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
             hint = "its own example may pass: proofs draw the elements of the examples anew, and forward must take any such data"
         raise task_error("forward_failed", path, f"forward raised {_describe(error)}{line_of_error(error)}", hint) from error
     leaves = pytree.tree_leaves(result)
-    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+    # What it does to its arguments may be all that a call is for, as a step of an optimizer is.
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves) and [t._version for t in given] == versions:
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
         raise task_error("not_tensors", path, f"forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")
     return result

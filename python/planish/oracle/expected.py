@@ -250,7 +250,7 @@ class Expected:
         return torch.where(wrong, right, actual), int(reached.sum())
 
     def leave_out(self, index: int, unsure: torch.Tensor) -> None:
-        """Judges none of these elements, flat: the model itself and its graph disagree there."""
+        """Judges none of these elements, flat: nothing says what is right there."""
         out = self.outputs[index]
         out.exact, out.eager = out.exact.masked_fill(unsure, torch.nan), out.eager.masked_fill(unsure, 0.0)
         self._measure_eager(out)

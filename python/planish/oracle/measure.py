@@ -129,6 +129,16 @@ def compare(actual: torch.Tensor, ref: Reference, poison: int | None = None) -> 
     return Errors(fro, max(0.0, largest), worst, err2)
 
 
+def zero_signs(actual: torch.Tensor, ref: Reference) -> int:
+    """Zeros whose sign is another than the one that eager and the reference both have."""
+    count = 0
+    for part in pieces(actual.numel(), actual.device):
+        a, e, x = actual.detach()[part], ref.eager[part], ref.exact[part]
+        zeros = (a == 0) & (e == 0) & (x == 0)
+        count += int((zeros & (torch.signbit(a) != torch.signbit(e)) & (torch.signbit(e) == torch.signbit(x))).sum())
+    return count
+
+
 def slope(actual: torch.Tensor, ref: Reference) -> float | None:
     """The factor by which the reference lies nearest to `actual`, over the elements that can be compared: what tells values that are
     scaled from values that are rounded. None where the reference is zero, or a value is not finite."""

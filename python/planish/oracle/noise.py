@@ -36,6 +36,8 @@ _PICKED = 5
 LANES = 1024  # terms that one lane of a sum adds in turn
 _BANK = {"cpu": 1 << 18, "cuda": 1 << 21}
 ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
+_ADDS = {"add", "sub", "rsub"}
+_HUGE = 2.0**60  # beside such a number what is usual is nothing, in double too
 _ROUNDED_ONCE = {"add", "sub", "rsub", "mul", "div", "sqrt", "square", "reciprocal", "lerp", "addcmul", "addcdiv", "leaky_relu", "_to_copy"}
 PICKS = EXACT | {
     "clone", "copy", "contiguous", "constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "slice_scatter",
@@ -46,6 +48,7 @@ PICKS = EXACT | {
     "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "where", "searchsorted", "bucketize", "argmax", "argmin", "argsort", "nonzero",
 }  # fmt: skip
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv"}
+_SOFTMAXES = {"softmax": torch.ops.aten._softmax.default, "log_softmax": torch.ops.aten._log_softmax.default}
 _SPREADS = {"var", "std", "var_mean", "std_mean"}
 _SCATTERED = {"scatter_add", "scatter_reduce", "index_add", "index_put", "_embedding_bag", "embedding_bag", "segment_reduce", "col2im"}
 
@@ -153,11 +156,17 @@ class Replay(Double):
         results = quantised(results, dtypes)
         if narrow is None or name in EXACT or node not in self._read:
             return results
-        sources = {t.untyped_storage().data_ptr() for t in _tensors((*args, *kwargs.values()))}
-        return [
-            self.noise.rounding(r, d) if r is not None and d is not None and _stored(r, d, sources) and not asked.ask(partial(_needs_no_rounding, r)) else r
-            for r, d in zip(results, dtypes, strict=False)
-        ] + results[len(dtypes) :]
+        operands = list(_tensors((*args, *kwargs.values())))
+        sources = {t.untyped_storage().data_ptr() for t in operands}
+
+        def stored(r: torch.Tensor | None, d: torch.dtype | None) -> torch.Tensor | None:
+            if r is None or d is None or not _stored(r, d, sources) or asked.ask(partial(_needs_no_rounding, r)):
+                return r
+            if name in _ADDS and asked.ask(partial(_is_huge, r)):
+                return _within_least(self.noise.rounding(r.clone(), d), r, operands)
+            return self.noise.rounding(r, d)
+
+        return [stored(r, d) for r, d in zip(results, dtypes, strict=False)] + results[len(dtypes) :]
 
     def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         """Numbers that are drawn are what they are; a dropout that is one kernel rounds what it multiplies."""
@@ -180,6 +189,20 @@ def _tensors(arguments: Iterable[Any]) -> Iterator[torch.Tensor]:
 
 def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set[int]) -> bool:
     return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
+
+
+def _is_huge(result: torch.Tensor) -> bool:
+    """Whether some finite element is so large that others vanish beside it: the least number of a type, as a mask adds it."""
+    return result.numel() > 0 and bool(result.abs().nan_to_num_(0, 0, 0).max() > _HUGE)
+
+
+def _within_least(moved: torch.Tensor, result: torch.Tensor, operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A sum of two that is rounded once is off by no more than the lesser of them: either is a number of the type. So what vanishes beside the least
+    number of a type is the same number throughout, and no noise of that size chooses among such."""
+    if len(operands) != 2 or not all(t.is_floating_point() for t in operands):
+        return moved
+    least = torch.minimum(*(t.abs().expand(result.shape) for t in operands)).to(result.dtype)
+    return torch.where(torch.isfinite(least), torch.clamp(moved, result - least, result + least), moved)
 
 
 def _needs_no_rounding(result: torch.Tensor) -> bool:
@@ -238,9 +261,14 @@ class Steps(TorchDispatchMode):
             result, once = func(*args, **kwargs), name in _ROUNDED_ONCE
             if once and isinstance(result, torch.Tensor) and self.known.ask(lambda: _needs_no_rounding(result)):
                 return result
+            if name in _ADDS and isinstance(result, torch.Tensor) and self.known.ask(lambda: _is_huge(result)):
+                return _within_least(self._each(result.clone(), operands, self.unit), result, operands)
             return self._each(result, operands, self.unit * (1 if once else LIBRARY))
         if func in decomposition_table:
             return self._apart(func, name, args, kwargs)
+        if name in _SOFTMAXES and kwargs.get("dtype") is None and len(args) < 3:  # as attention calls it
+            with self:
+                return decomposition_table[_SOFTMAXES[name]](args[0], args[1], False)
         return self._backward(func, args, kwargs, 4.0 if name in _SCATTERED else 2.0)
 
     def _sparse(self, func: Any, args: Any, kwargs: Any) -> Any:

@@ -15,13 +15,14 @@ import torch
 from planish import float8
 from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
+from planish.oracle.masks import Mask
 from planish.oracle.sample import FEW, has_few_values, sample
 
-REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special", "infinite", "integers")
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "no_labels", "special", "infinite", "integers", "masks")
 #: Those with NaN and Inf among the inputs.
 NONFINITE = ("special", "infinite")
 #: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
-UNDEFINED = ("rows", "large", "labels", "no_labels", *NONFINITE)
+UNDEFINED = ("rows", "large", "labels", "no_labels", "masks", *NONFINITE)
 #: The argument of an operator that holds the segment of each element.
 _SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
 #: Of integers that say where groups end (label_inputs()).
@@ -115,11 +116,11 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     return found
 
 
-def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mapping[int, bool]) -> bool:
-    """Whether a task with these labels (label_inputs) and integers (integers.py) has such data. That none of many labels counts is a case of its own,
-    which a tenth never is."""
-    if regime == "integers":
-        return bool(integers)
+def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mapping[int, bool], masks: Mapping[int, Mask]) -> bool:
+    """Whether a task with these labels (label_inputs), integers (integers.py) and masks (masks.py) has such data. That none of many labels counts is a
+    case of its own, which a tenth never is."""
+    if regime in ("integers", "masks"):
+        return bool(integers if regime == "integers" else masks)
     if regime == "no_labels":
         return any(isinstance(ignored, int) for ignored in labels.values())
     return regime != "labels" or bool(labels)

@@ -19,7 +19,7 @@ from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.noise import ATTENTIONS
-from planish.oracle.regimes import NONFINITE, REGIMES, UNDEFINED, applies
+from planish.oracle.regimes import NONFINITE, REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
 from planish.oracle.statistics import FEWEST, Pool
 from planish.oracle.task import Own, Task
@@ -28,6 +28,7 @@ POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _CACHE_SHARE = 0.35
 WHOLE = "task"
+_APART = 0.2  # eager and its reference, of their size: no rounding of the result, but of what a softmax chose by
 _REDRAWS = 4  # where a rounding decides which way a module goes
 _FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
 _SOFTMAXES = {"_softmax", "_log_softmax"}
@@ -134,8 +135,8 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
-        if not applies(regime, self.task.labels, self.task.integers):
-            held = {"no_labels": "labels", "integers": "integers that only meet arithmetic"}.get(regime, "labels or segments")
+        if not self.task.has(regime):
+            held = {"no_labels": "labels", "integers": "integers that only meet arithmetic", "masks": "a mask"}.get(regime, "labels or segments")
             raise PlanishError("skipped", f"no input holds {held}")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
@@ -196,7 +197,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped or not applies(regime, self.task.labels, self.task.integers):
+                if regime in self._accepted or regime in self.skipped or not self.task.has(regime):
                     continue
                 try:
                     if data is None:
@@ -210,7 +211,7 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        found = [r for r in REGIMES if r not in self.skipped and applies(r, self.task.labels, self.task.integers)]
+        found = [r for r in REGIMES if r not in self.skipped and self.task.has(r)]
         return found, dict(self.skipped)
 
     # -- expectations --
@@ -230,6 +231,9 @@ class Region:
             if data.regime in NONFINITE and not (data.regime == "special" and self._finite_only_specials) and found.part is None:
                 self._leave_open(found, data.input_tensors())
                 self._ask_module(found, data.input_tensors())
+            elif data.regime == "masks" and found.part is None:
+                self._leave_covered(found)
+                self._ask_module(found, data.input_tensors())
             found.seed = _mixed(data.seed, data.regime)
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
@@ -241,9 +245,22 @@ class Region:
     def _leave_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Where the region is a softmax or attention, composed or fused: torch's own forms of them put NaN in other places than each other
         where special values meet, so that the places are no property of the task. What attention masks out, some of them spread all the same."""
+        if self._weighs():
+            found.leave_open(inputs, self.run.has(ATTENTIONS) or self.run.has(_PRODUCTS))
+
+    def _weighs(self) -> bool:
+        """Whether a softmax is in it, by itself or composed, or attention."""
         has = self.run.has
-        if has(_SOFTMAXES) or (has({"exp"}) and has(_SUMS)) or has(ATTENTIONS):
-            found.leave_open(inputs, has(ATTENTIONS) or has(_PRODUCTS))
+        return has(_SOFTMAXES) or (has({"exp"}) and has(_SUMS)) or has(ATTENTIONS)
+
+    def _leave_covered(self, found: Expected) -> None:
+        """A softmax of a row of nothing but -Inf: a naive one gives NaN, torch's own attention zeros, so that it has no answer; of one whose numbers
+        vanish beside what a mask adds, in the task's type and not in double, neither. What is next to it has."""
+        for out in found.outputs if self._weighs() else ():
+            if out.ref is not None:
+                off = (out.eager - out.exact).abs()
+                apart = (off > _APART * (out.eager.abs() + out.exact.abs())) & (off > 1e-3 * out.ref.scale)
+                found.leave_out(out.position, torch.isnan(out.exact) | apart)
 
     def _ask_module(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Of the whole task: where the model's own results are not finite in other places than its graph's, whose operators may be decomposed into
@@ -518,6 +535,8 @@ def judge_output(
         if slope is not None:
             row["slope"] = slope
         return row, "mismatch", _words(errors, verdict, row)
+    if stage == "full" and (other := measure.zero_signs(actual, out.ref)):
+        row["zero_signs"] = other
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected
         row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs, stage)

@@ -21,7 +21,7 @@ from planish.capture.source import line_of
 from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
 from planish.errors import PlanishError, task_error
-from planish.oracle import agreement, clocks, integers, memory, module_runs, outside_draws, regimes
+from planish.oracle import agreement, clocks, integers, masks, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.oracle.promoted import UNINITIALIZED, Undecided
 from planish.time_limit import TimeIsOverError, time_limit
@@ -108,6 +108,7 @@ class Task:
         self.fragile = regimes.fragile_indices(self.captured)
         self.labels = regimes.label_inputs(self.captured)
         self.integers = {v: whole for v, whole in integers.arithmetic(self.captured).items() if v not in self.labels}
+        self.masks = masks.found(self.captured, self._own, {*self.labels, *(v for v, whole in self.integers.items() if whole)})
         self._with_partner = regimes.with_partner({v: self._own[v] for v in self._user if self._profiles[v].redraw})
         self.first_seed: int | None = None
         self._variation: tuple[int, dict[int, torch.Tensor]] | None = None
@@ -331,6 +332,10 @@ class Task:
             raise PlanishError("skipped", "with other parameters its graph does not do what the model does")
         self._variation = (variation, found)
 
+    def has(self, regime: str) -> bool:
+        """Whether it has data of this regime."""
+        return regimes.applies(regime, self.labels, self.integers, self.masks)
+
     def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: Own = False) -> dict[int, torch.Tensor]:
         """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
         missing = [v for v in wanted if v not in self._own]
@@ -374,6 +379,8 @@ class Task:
                 elif regime == "integers" and value in self.integers:
                     common = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, -1))
                     found[value] = integers.draw(like, self.integers[value], generator, common)
+                elif regime == "masks" and value in self.masks:
+                    found[value] = masks.draw(like, self.masks[value], generator)
                 elif regime == "task" and self.sizes_drawn:
                     found[value] = regimes.redraw_parameter(like, known, generator)
                 else:

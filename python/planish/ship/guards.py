@@ -26,12 +26,12 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
+PARTS = ("names", "hooks", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
 
 if TYPE_CHECKING:
-    from planish.ship import apart, archive, context, deferred, holders, parts, reach, signature, trees
+    from planish.ship import apart, archive, context, deferred, holders, hooks, parts, reach, signature, trees
 else:
-    _, _, _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
+    _, hooks, _, _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
         importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
     )
 
@@ -39,7 +39,7 @@ Tensor = torch.Tensor
 FALLBACK = context.FALLBACK
 FallbackWarning = context.FallbackWarning
 Folder, Shipped, shipped = archive.Folder, archive.Shipped, archive.shipped
-configuration, unlike, weight_hooks, name_types = parts.configuration, parts.unlike, reach.weight_hooks, trees.name_types
+configuration, unlike, name_types = parts.configuration, parts.unlike, trees.name_types
 context_is_plain = context.context_is_plain
 _NOT_DEFERRED = object()
 _PLAIN = (Tensor, nn.Parameter)
@@ -310,8 +310,8 @@ class Attachment:
                 return None
             if name:
                 parent, _, key = name.rpartition(".")
-                hooks = tuple(weight_hooks(child).values()), reach.package_hooks(child)
-                bound.tree.append((modules[parent]._modules, key, child, self._training[name], *hooks))
+                expected = tuple(hooks.weight_hooks(child).values()), hooks.package_hooks(child)
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name], *expected))
         users: list[tuple[int, Any]] = []
         bound.params = []
         for position, b in enumerate(executor.bindings):
@@ -444,6 +444,45 @@ class Attachment:
             result = self._deferred(module, args, kwargs)
             if result is not _NOT_DEFERRED:
                 return result
+        leaves = self._leaves(module, args, kwargs)
+        if leaves is FALLBACK:
+            return FALLBACK
+        bound = self._bound
+        if bound is None or bound.module() is not module:
+            if vars(module).get("_is_replica"):  # of nn.DataParallel: it shares this object and keeps no parameters of its own
+                return self._refuse("the module is a replica of nn.DataParallel")
+            device = self._first_device(module, leaves)
+            bound = None if device is None else self._bind(module, device)
+            if bound is None:
+                return self._refuse(self.why or "the call has no tensor")
+        if not self._is_captured(bound, module):
+            return FALLBACK
+        grad = _grad_enabled()
+        if bound.reached.answers and (what := bound.reached.answered_otherwise()):
+            return self._refuse(what)
+        if not bound.reached.fits(module, grad):
+            return self._looked_again(module, args, kwargs, bound.device, grad)
+        tensors = self._tensors(bound, module, leaves, grad)
+        if tensors is FALLBACK:
+            return FALLBACK
+        if tensors is None:
+            return self._elsewhere(module, args, kwargs, leaves, bound.device)
+        if not bound.executor.effects:
+            outs = bound.executor.run(tensors)
+        elif _overlap([*tensors, *(t for t, _ in bound.reached.versions)], {e.position for e in bound.executor.effects}):
+            return self._refuse("what the program updates shares memory with another tensor of the call")
+        else:
+            with bound.turns:
+                outs = bound.executor.run(tensors)
+        self._ran += 1
+        if asked is not None:
+            self._learn(bound, *asked)
+        if self._build is not None:
+            return self._build(outs, args, kwargs)
+        return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
+
+    def _leaves(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the call was given, one after the other, with the captured numbers among it; or FALLBACK."""
         if self._read is not None:
             leaves: Any = self._read(args, kwargs)
             if isinstance(leaves, apart.Miss):
@@ -463,37 +502,35 @@ class Attachment:
                 if isinstance(value, Tensor):
                     return self._other_numbers(module, index, given, value)
                 return self._refuse(f"argument {self._argument(module, index)} is not {signature.short(value)}, as captured")
-        bound = self._bound
-        if bound is None or bound.module() is not module:
-            if vars(module).get("_is_replica"):  # of nn.DataParallel: it shares this object and keeps no parameters of its own
-                return self._refuse("the module is a replica of nn.DataParallel")
-            device = self._first_device(module, leaves)
-            bound = None if device is None else self._bind(module, device)
-            if bound is None:
-                return self._refuse(self.why or "the call has no tensor")
-        for parent, key, child, training, hooks, behind in bound.tree:
+        return leaves
+
+    def _is_captured(self, bound: _Bound, module: nn.Module) -> bool:
+        """Whether the module's parts, their hooks and modes are as they were; else the call is refused."""
+        for parent, key, child, training, before, behind in bound.tree:
             attributes = vars(child)
             if (
                 parent.get(key) is not child
                 or "forward" in attributes
                 or (training is not None and child.training is not training)
                 or ((behind or child._forward_hooks) and tuple(child._forward_hooks.values()) != behind)
-                or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
+                or ((before or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != before)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                return self._refuse(_how_changed(parent, key, child, training, behind))
+                self._refuse(_how_changed(parent, key, child, training, behind))
+                return False
         for submodules, count in bound.sizes:
             if len(submodules) != count:
                 self._reset()
-                return self._refuse("submodules were added or removed")
+                self._refuse("submodules were added or removed")
+                return False
         training = self._training[""]
         if training is not None and module.training is not training:
-            return self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
-        grad = _grad_enabled()
-        if bound.reached.answers and (what := bound.reached.answered_otherwise()):
-            return self._refuse(what)
-        if not bound.reached.fits(module, grad):
-            return self._looked_again(module, args, kwargs, bound.device, grad)
+            self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
+            return False
+        return True
+
+    def _tensors(self, bound: _Bound, module: nn.Module, leaves: Any, grad: bool) -> Any:
+        """The executor's inputs and parameters; FALLBACK where one is not as the program takes it, None where one lies on another device."""
         device = bound.device
         same_layout, aligned = self.shipped.module.same_layout, self.shipped.module.aligned
         tensors: list[Any] = [None] * len(bound.executor.bindings)
@@ -519,7 +556,7 @@ class Attachment:
             ):
                 return self._refuse_tensor(f"input {index}", t, dtype, shape, grad)
             if t.device != device:
-                return self._elsewhere(module, args, kwargs, leaves, device)
+                return None
             tensors[position] = aligned(t)
         for index in bound.unused:
             t = leaves[index]
@@ -539,24 +576,12 @@ class Attachment:
             ):
                 return self._refuse_tensor(f"parameter '{bound.executor.bindings[position].name}'", t, dtype, shape, grad)
             if t.device != device:
-                return self._elsewhere(module, args, kwargs, leaves, device)
+                return None
             tensors[position] = aligned(t)
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return self._refuse("parameters that were tied no longer are")
-        if not bound.executor.effects:
-            outs = bound.executor.run(tensors)
-        elif _overlap([*tensors, *(t for t, _ in bound.reached.versions)], {e.position for e in bound.executor.effects}):
-            return self._refuse("what the program updates shares memory with another tensor of the call")
-        else:
-            with bound.turns:
-                outs = bound.executor.run(tensors)
-        self._ran += 1
-        if asked is not None:
-            self._learn(bound, *asked)
-        if self._build is not None:
-            return self._build(outs, args, kwargs)
-        return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
+        return tensors
 
     def _other_numbers(self, module: nn.Module, index: int, given: Any, value: Tensor) -> Any:
         what = f"argument {self._argument(module, index)}"

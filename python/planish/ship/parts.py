@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     names, reach = (importlib.import_module(__name__.removesuffix("parts") + part) for part in ("names", "reach"))
 
-weight_hooks = reach.weight_hooks
-
 
 def configuration(module: nn.Module) -> dict[str, Any]:
     """What a module is, as it travels in the manifest of a live one: class and mode of each part, and under the empty name what its forward can

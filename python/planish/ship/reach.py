@@ -29,14 +29,14 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from planish.ship import names, outside
+    from planish.ship import hooks, names, outside
     from planish.ship.frozen import CACHED, COMPARED, Difference, Reached, first_bytes, length, unlike
 else:
-    frozen, names, outside = (importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "names", "outside"))
+    frozen, hooks, names, outside = (importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "hooks", "names", "outside"))
     CACHED, COMPARED, Difference, Reached = frozen.CACHED, frozen.COMPARED, frozen.Difference, frozen.Reached
     first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
 
-__all__ = ["Difference", "Reached", "package_hooks", "reach", "unlike", "weight_hooks"]
+__all__ = ["Difference", "Reached", "reach", "unlike"]
 
 Tensor = torch.Tensor
 _PLAIN = (Tensor, nn.Parameter)
@@ -157,7 +157,7 @@ class _Walk:
         self._module_names = {id(m): n for n, m in self.modules.items()}
         stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
         self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
-        self._hooks = {id(m): weight_hooks(m) for m in self.modules.values()}
+        self._hooks = {id(m): hooks.weight_hooks(m) for m in self.modules.values()}
         self._variables: dict[int, outside.Question] = {}  # of the context, that hooks read
         self._lenient = 0  # inside what belongs to a package
         self._soft = 0  # inside what may be there or not
@@ -290,8 +290,8 @@ class _Walk:
                 elif path not in self.bound:
                     self._item(attributes[store], key, value)
         if not registered:
-            self.found.sizes += [(attributes[hooks], 0) for hooks in _HOOKS if not attributes[hooks]]
-            if any(attributes[hooks] for hooks in _HOOKS):
+            self.found.sizes += [(attributes[kind], 0) for kind in _HOOKS if not attributes[kind]]
+            if any(attributes[kind] for kind in _HOOKS):
                 self._cannot(f"{self._called(name)} is no registered submodule, and has hooks")
             self._item(holder, "training", module.training)
             self._say(f"{prefix}training", str(module.training))
@@ -318,7 +318,7 @@ class _Walk:
         for hook_name, hook in self._hooks.get(id(module), {}).items():
             self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
-        for number, hook in enumerate(package_hooks(module) if registered else ()):
+        for number, hook in enumerate(hooks.package_hooks(module) if registered else ()):
             self._say(f"{prefix}(hook {number})", f"{hook.__module__}.{hook.__qualname__}")
             self._visit(hook, f"{prefix}(hook {number})")
             for variable in outside.context_variables(hook):
@@ -984,24 +984,3 @@ def _keys(value: dict[Any, Any]) -> str:
 
 def _short_key(key: Any) -> str:
     return _text(key) if type(key) in _VALUES else names.short_name(key) if isinstance(key, type) or callable(key) else type(key).__name__
-
-
-def weight_hooks(module: nn.Module) -> dict[str, Any]:
-    """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
-    from torch.nn.utils.prune import BasePruningMethod
-    from torch.nn.utils.spectral_norm import SpectralNorm
-    from torch.nn.utils.weight_norm import WeightNorm
-
-    hooks = [h for h in module._forward_pre_hooks.values() if isinstance(h, SpectralNorm | WeightNorm | BasePruningMethod)]
-    return {vars(hook).get("name") or vars(hook)["_tensor_name"]: hook for hook in hooks}
-
-
-def package_hooks(module: nn.Module) -> tuple[Any, ...]:
-    """Hooks behind a module's forward that its class's own package registered, as transformers does where hidden states are asked for: code of
-    the package that a call runs, like its modules' forwards."""
-    home = type(module).__module__.partition(".")[0]
-    return tuple(h for h in module._forward_hooks.values() if isinstance(h, types.FunctionType) and _is_of(h, home))
-
-
-def _is_of(function: types.FunctionType, package: str) -> bool:
-    return (function.__module__ or "").partition(".")[0] == package and names.whose(function.__code__.co_filename) == "installed"

@@ -64,12 +64,16 @@ int main(int argc, char** argv) {
 
   CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");
   app.set_version_flag("-V,--version", std::string("planish ") + version);
-  const std::string passed_over = add_settings(app, {argv + 1, argv + argc});
+  Output output;
+  const auto passed_over = add_settings(app, {argv + 1, argv + argc});
+  if (!passed_over) {
+    output.json = wants_json(argc, argv);
+    return output.error(passed_over.error());
+  }
   app.require_subcommand(1);
   set_formatter(app);
   app.footer(
       "planish VERB --help has options and examples. First steps: planish doctor, then planish optimize TASK.py");
-  Output output;
 
   std::vector<std::unique_ptr<Command>> commands;
   for (const MakeCommand make : all_commands()) commands.push_back(make(app, output));
@@ -89,8 +93,8 @@ int main(int argc, char** argv) {
 
   // Before the first child is started: none gets the keys of models.
   const CommandLine line{typed(argc, argv), settings_read(app, words), words_of_settings(app, words)};
-  if (line.settings.empty() && !passed_over.empty())
-    fmt::print(stderr, "warning: {}\n", worker::printable(passed_over));
+  if (line.settings.empty() && !passed_over->empty())
+    fmt::print(stderr, "warning: {}\n", worker::printable(*passed_over));
   const auto unread = check_settings(app, line.config);
   if (!unread) {
     output.json = wants_json(argc, argv);

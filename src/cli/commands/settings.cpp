@@ -83,6 +83,25 @@ class Settings : public CLI::ConfigTOML {
   const CLI::App& app_;
 };
 
+/// What the library would wait for, or read without an end.
+bool is_no_file(const std::string& path) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(path, ignored).type();
+  using Type = std::filesystem::file_type;
+  return path != no_file && kind != Type::regular && kind != Type::directory && kind != Type::not_found;
+}
+
+/// The file behind --config; empty where none is named.
+std::string named_file(const std::vector<std::string>& words) {
+  constexpr std::string_view option = "--config";
+  for (auto word = words.rbegin(); word != words.rend(); ++word) {
+    if (word->starts_with(option) && word->size() > option.size() && (*word)[option.size()] == '=')
+      return word->substr(option.size() + 1);
+    if (*word == option && word != words.rbegin()) return *std::prev(word);
+  }
+  return {};
+}
+
 /// The library counts a file that it found as given.
 bool names_file(const std::vector<std::string>& words) {
   return std::ranges::any_of(
@@ -140,11 +159,18 @@ std::vector<std::string> unread(const CLI::App& app, const toml::table& root) {
 
 }  // namespace
 
-std::string add_settings(CLI::App& app, const std::vector<std::string>& words) {
+Result<std::string> add_settings(CLI::App& app, const std::vector<std::string>& words) {
+  constexpr const char* what = "is a pipe, a socket or a device, and no file of settings";
+  if (const std::string named = named_file(words); is_no_file(named))
+    return fail("not_a_file", fmt::format("{} {}", named, what), "write it to a file first");
   const bool none = std::ranges::find(words, no_config) != words.end();
-  std::string problem;
+  std::string problem, file = none ? no_file : settings_file(problem);
+  if (is_no_file(file)) {
+    problem = fmt::format("{} {}; none are read", file, what);
+    file = no_file;
+  }
   app.config_formatter(std::make_shared<Settings>(app));
-  app.set_config("--config", none ? no_file : settings_file(problem), "Settings, by verb")->type_name("FILE");
+  app.set_config("--config", file, "Settings, by verb")->type_name("FILE");
   app.add_flag(no_config)->description("Look for no file of settings");
   return problem;
 }

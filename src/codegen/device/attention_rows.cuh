@@ -65,6 +65,16 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     // A row of which no key counts so far.
     base[h] = rows.top[h] == no_score() ? 0.0f : rows.top[h] * P::scale;
   }
+  if constexpr (!P::plain) {
+    // A row that a mask covers whole.
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (!is_vast(rows.top[h])) continue;
+      base[h] = 0.0f;
+#pragma unroll
+      for (int i = 2 * h; i < count; i += 4) s[i] -= rows.top[h], s[i + 1] -= rows.top[h];
+    }
+  }
   float sum[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int i = 0; i < count; i += 4) {

@@ -142,7 +142,8 @@ def test_integers_of_a_quantise_step_are_judged_alike(tmp_path):
 def test_stored_weights_have_data_in_every_regime(dtype, tmp_path):
     harness = Harness(DEQUANTISED.replace("DTYPE", dtype), tmp_path)
     found, skipped = harness.region.regimes()
-    assert {"task", "normal", "uniform", "wide", "sparse"} <= set(found) and set(found) | set(skipped) | {"labels", "no_labels", "integers"} == set(REGIMES)
+    of_others = {"labels", "no_labels", "integers", "masks"}
+    assert {"task", "normal", "uniform", "wide", "sparse"} <= set(found) and set(found) | set(skipped) | of_others == set(REGIMES)
     for regime in found:
         harness.make(7, regime)
         assert harness.judge(harness.eager(), "full")["ok"], regime

@@ -8,9 +8,8 @@
 template <class P>
 PL_DEVICE void decode_store(const typename P::Args& args, int unit, int row, int column, float top, float total,
                             float sum) {
-  constexpr float log2e = 1.44269504088896340736f;
-  const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
-  P::store(args, unit, row, column, sum * scale / P::divisor(args, unit, row, maximum, total * scale));
+  const float shift = P::shift(args, unit, row, top), scale = decode_scale(top, shift);
+  P::store(args, unit, row, column, sum * scale / P::divisor(args, unit, row, top, total * scale));
 }
 
 /// What the warps left, to the result, or to `own` where other blocks share the unit: DecodeLayout::sums floats.
@@ -75,9 +74,8 @@ PL_DEVICE void decode_sum_blocks(const typename P::Args& args, int unit, const f
     }
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2) total += __shfl_xor_sync(0xffffffffu, total, apart);
-    constexpr float log2e = 1.44269504088896340736f;
-    const float maximum = top / log2e, shift = P::shift(args, unit, row, maximum), scale = decode_scale(top, shift);
-    if (lane == 0) shares[P::rows * count + row] = scale / P::divisor(args, unit, row, maximum, total * scale);
+    const float shift = P::shift(args, unit, row, top), scale = decode_scale(top, shift);
+    if (lane == 0) shares[P::rows * count + row] = scale / P::divisor(args, unit, row, top, total * scale);
   }
   decode_barrier<P>();
   float2 sums[items];

@@ -37,16 +37,18 @@ struct DecodeLayout {
   static constexpr int shared_bytes = fill_bytes > left_bytes ? fill_bytes : left_bytes;
 };
 
-/// What sums relative to `own` are worth relative to `top`, in powers of two.
+constexpr float log2_of_e = 1.44269504088896340736f;
+
+/// What sums relative to `own` are worth relative to `top`.
 PL_DEVICE float decode_share(float own, float top) {
-  return own == top ? 1.0f : exp2_fast(own - top);
+  return own == top ? 1.0f : exp2_fast((own - top) * log2_of_e);
 }
 
-/// softmax_rebase() of sums of powers of two: `top` is times log2(e).
+/// softmax_rebase(), sooner.
 PL_DEVICE float decode_scale(float top, float shift) {
-  const float own = top == no_score() ? 0.0f : top, its = shift * 1.44269504088896340736f;
+  const float own = top == no_score() ? 0.0f : top;
   const bool nothing = top == no_score() && fabsf(shift) < -no_score();
-  return nothing || own == its ? 1.0f : exp2_fast(own - its);
+  return nothing || own == shift ? 1.0f : exp2_fast((own - shift) * log2_of_e);
 }
 
 /// Eight elements: 0 and 2, 1 and 3, 4 and 6, 5 and 7.
@@ -55,7 +57,7 @@ PL_DEVICE uint4 every_second(const uint4& v) {
                     byte_permute(v.z, v.w, 0x7632));
 }
 
-/// The state of a warp. Scores are times log2(e). Keys, and values' columns, are the operand of tensor cores with 16
+/// The state of a warp. Keys, and values' columns, are the operand of tensor cores with 16
 /// rows; rows of queries are the one with 8, once or twice. Lane l has, with g = l / 4 and t = l % 4, rows 2t and
 /// 2t + 1 of each eight: of a tile the scores of keys g, g + 8 and so on, and the columns 8 (g + 8 j) to 8 (g + 8 j)
 /// + 7.
@@ -171,7 +173,7 @@ struct DecodeWarp {
     }
     const float base[2] = {most[0] == no_score() ? 0.0f : most[0], most[1] == no_score() ? 0.0f : most[1]};
 #pragma unroll
-    for (int i = 0; i < scores; ++i) x[i] = exp2_fast(x[i] - base[i % 2]);
+    for (int i = 0; i < scores; ++i) x[i] = exp2_fast((x[i] - base[i % 2]) * log2_of_e);
 #pragma unroll
     for (int i = 0; i < scores; i += 4) total[h][0] += x[i] + x[i + 2], total[h][1] += x[i + 1] + x[i + 3];
   }
@@ -206,7 +208,7 @@ struct DecodeWarp {
         const float product =
             (products[h][i / 4][0][i % 4] + products[h][i / 4][1][i % 4]) * (narrows ? larger[h][i % 2] : 1.0f);
         const float score = P::score(product, given[h][i], args, unit, row(h, i, t), place);
-        x[i] = place < end ? score * 1.44269504088896340736f : no_score();
+        x[i] = place < end ? score : no_score();
       }
       soften(h, x);
       if constexpr (P::weighs) {

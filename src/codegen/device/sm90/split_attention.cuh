@@ -236,8 +236,14 @@ class SplitConsumer {
     for (int h = 0; h < 2; ++h) {
       top[h] = most_of_four(now[h]);
       // A row of which every key so far counts nothing has no maximum yet, and no sums.
-      const float next = fmaf(top[h] == no_score() ? 0.0f : top[h], log2e, -(float)L::weight_bits);
-      less[h] = before[h] == no_score() ? 0.0f : exp2_full(base_of[h] - next);
+      const bool vast = is_vast(top[h]);  // a row that a mask covers whole, so far
+      const float next = fmaf(vast || top[h] == no_score() ? 0.0f : top[h], log2e, -(float)L::weight_bits);
+      const bool nothing = before[h] == no_score() || (before[h] != top[h] && is_vast(before[h]));
+      less[h] = nothing ? 0.0f : exp2_full(base_of[h] - next);
+      if (vast) {
+#pragma unroll
+        for (int j = 0; j < P::keys / 8; ++j) s[j * 4 + 2 * h] -= top[h], s[j * 4 + 2 * h + 1] -= top[h];
+      }
       base_of[h] = next;
       sum[h] *= less[h];
     }

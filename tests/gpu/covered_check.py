@@ -1,0 +1,75 @@
+"""Attention whose mask covers whole rows with the least number of its type: what a search finds is proved on such data.
+
+python tests/gpu/covered_check.py [--target cuda]      exits 1 if a proof fails there, 3 without a GPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(HERE / "python"), str(HERE / "tests" / "gpu")]
+
+import torch  # noqa: E402
+from device_programs import root  # noqa: E402
+
+TASK = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, q, k, v, m):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=m)
+
+def get_inputs():
+    q, k, v = (torch.randn(2, 8, n, 64, dtype=torch.TYPE) for n in (QUERIES, 512, 512))
+    hidden = torch.rand(2, 1, QUERIES, 512) < 0.3
+    return [q, k, v, torch.zeros(2, 1, QUERIES, 512, dtype=torch.TYPE).masked_fill(hidden, torch.finfo(torch.TYPE).min)]
+
+def get_init_inputs():
+    return []
+"""
+#: Attention of few queries, of many, and in fp32 on tensor cores.
+KINDS = [("bfloat16", 1), ("float16", 8), ("bfloat16", 256), ("float32", 256)]
+
+
+def proof(folder: Path, dtype: str, queries: int, target: str) -> str:
+    """Why it is not proved on covered rows; empty where it is."""
+    (folder / "task.py").write_text(TASK.replace("TYPE", dtype).replace("QUERIES", str(queries)))
+    command = [str(root() / "bin" / "planish"), "optimize", "task.py", "--target", target, "--budget", "4s", "--baselines", "none", "--cold",
+               "--store", "store.db", "--out", f"out-{dtype}-{queries}", "--json"]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    found = json.loads(done.stdout)
+    if "error" in found:
+        return str(found["error"]["message"])
+    accuracy = found["accuracy"]
+    if not accuracy["verified"] or "masks" not in accuracy["regimes"]:
+        return f"{found['reason']} (proved on {', '.join(accuracy['regimes'])}; left out: {accuracy['skipped']})"
+    # A search goes on without a kernel that is refused.
+    refused = {outcome: n for tier in found["evaluations"].values() for outcome, n in tier.items() if outcome in ("wrong", "nan")}
+    return f"kernels that were refused: {refused}" if refused else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cuda")
+    target = parser.parse_args().target
+    if target == "cuda" and not torch.cuda.is_available():
+        print("error: no CUDA device that torch can use", file=sys.stderr)
+        return 3
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="planish-covered-") as folder:
+        for dtype, queries in KINDS:
+            why = proof(Path(folder), dtype, queries, target)
+            print(f"{'FAIL' if why else 'ok  '} {dtype}, {queries} queries{': ' if why else ''}{why}", flush=True)
+            failed += bool(why)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
