@@ -36,6 +36,9 @@ ALIKE = (
     "aten.avg_pool2d",
     "aten.avg_pool3d",
     "aten.upsample_nearest2d",
+    "aten.upsample_nearest3d",
+    "aten._upsample_nearest_exact2d",
+    "aten._upsample_nearest_exact3d",
     "aten.upsample_bilinear2d",
 )
 # They read an image as well in one layout as in another, and what they leave of it is small.

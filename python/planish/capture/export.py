@@ -56,6 +56,8 @@ KEEP = frozenset(
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
     mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy cosine_similarity
     roll std_mean logit hardshrink softshrink threshold
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     cumsum cumprod topk sort argmax argmin embedding""".split()
 )
 
