@@ -472,7 +472,10 @@ class Evaluator {
 
   bool movement(const ir::GraphNode& node, int id) {
     const int x = tensor(node, "self");
-    if (node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
+    // Numbers of a field are not rounded.
+    const auto number_of = [&](int v) { return is_floating(graph_.values[static_cast<std::size_t>(v)].dtype); };
+    const bool wider = node.op == "aten._to_copy.default" && number_of(x) && number_of(id);
+    if (wider || node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
       known_[id] = known_[x];
       return true;
     }
@@ -596,7 +599,7 @@ class Evaluator {
   bool step(const ir::GraphNode& node, int id) {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
-    if (node.op == "aten.mm.default" || node.op == "aten.bmm.default")
+    if (node.op == "aten.mm.default" || node.op == "aten.bmm.default" || node.op == "aten.bmm.dtype")
       return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
     if (node.op == "aten.mv.default") return product(tensor(node, "self"), tensor(node, "vec"), -1, true, id);
     if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
