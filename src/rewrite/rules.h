@@ -73,8 +73,8 @@ bool banded_product(Editor& editor, int index);
 /// - in f32 there are at most 2²⁸ scores, which lie in memory twice; in 16 bits at least 64 queries, in at most 64
 /// equal
 ///   parts with Options::scores_at_once each, one after the other.
-/// In 16 bits scores and softmax are f32 (`aten.bmm.dtype`), and weights are rounded before the second product, as
-/// PyTorch's kernels do it.
+/// In 16 bits scores are f32 (`aten.bmm.dtype`), exponentials are rounded before the second product, and its results
+/// are divided by their sum, as in PyTorch's kernels.
 bool wide_attention(Editor& editor, int index);
 
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.

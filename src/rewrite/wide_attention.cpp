@@ -13,10 +13,6 @@ constexpr double most_scores = 1 << 28;
 constexpr std::int64_t most_parts = 64;
 /// Queries of 16 bits: of fewer, the keys are most of what is read, once by an operator of its own.
 constexpr std::int64_t least_narrow_queries = 64;
-/// What weights are multiplied by before they are rounded to f16, and results divided by: weights of thousands of keys
-/// are below its least normal number.
-constexpr double into_range = 1024;
-
 /// What scaled_dot_product_attention is given.
 struct Attention {
   int query = -1, key = -1, value = -1, mask = -1, out = -1;
@@ -109,14 +105,12 @@ class Composed {
 
   int result() {
     const int x = masked(scaled(product(rows(a_.query), a_.key, scores_, true)));
-    int weights = softmax(x);
     std::vector<std::int64_t> shape = editor_.value(a_.out).shape;
     shape[shape.size() - 2] = count_;
-    if (dtype_ == DType::f32) return product(weights, a_.value, shape);
-    if (dtype_ == DType::f16) weights = times(weights, into_range, scores_);
-    int out = product(cast(weights, dtype_), a_.value, shape);
-    if (dtype_ == DType::f16) out = times(out, 1 / into_range, shape);
-    return cast(out, dtype_);
+    if (dtype_ == DType::f32) return product(softmax(x), a_.value, shape);
+    const auto [weights, total] = exponentials(x);
+    const int sum = product(cast(weights, dtype_), a_.value, shape);
+    return cast(add("aten.div.Tensor", {of("self", sum), of("other", total)}, shape), dtype_);
   }
 
  private:
@@ -205,8 +199,37 @@ class Composed {
                {});
   }
 
-  int choose(int condition, int self, int other) {
-    return add("aten.where.self", {of("condition", condition), of("self", self), of("other", other)}, scores_);
+  int choose(int condition, int self, int other, const std::vector<std::int64_t>& shape) {
+    return add("aten.where.self", {of("condition", condition), of("self", self), of("other", other)}, shape);
+  }
+
+  int largest(int x) {
+    return add("aten.amax.default", {of("self", x), dims({keys}), flag("keepdim", true)}, one_each());
+  }
+
+  std::vector<std::int64_t> one_each() const {
+    std::vector<std::int64_t> row = scores_;
+    row.back() = 1;
+    return row;
+  }
+
+  /// Where a query's number is `what`, another.
+  int in_place_of(int x, double what, double other) {
+    const int no = editor_.add_boolean("aten.ne.Scalar", {of("self", x), {"other", what}}, one_each(), a_.out);
+    return choose(no, x, constant(other), one_each());
+  }
+
+  /// Weights that are not divided by their sum, and that. The largest are 1, which rounding to 16 bits keeps; a query
+  /// without keys has zeros.
+  std::pair<int, int> exponentials(int x) {
+    int most = largest(x);
+    if (a_.mask >= 0) most = in_place_of(most, -infinity, 0);
+    const int below = add("aten.sub.Tensor", {of("self", x), of("other", most), {"alpha", std::int64_t{1}}}, scores_);
+    const int weights = add("aten.exp.default", {of("self", below)}, scores_);
+    const int total =
+        add("aten.sum.dim_IntList", {of("self", weights), dims({keys}), flag("keepdim", true), {"dtype", ir::None{}}},
+            one_each());
+    return {weights, a_.mask < 0 ? total : in_place_of(total, 0, 1)};
   }
 
   int masked(int x) {
@@ -217,27 +240,25 @@ class Composed {
       const int row = counted(first_, count_, true), column = counted(0, columns, false);
       x = choose(
           editor_.add_boolean("aten.ge.Tensor", {of("self", row), of("other", column)}, {count_, columns}, a_.out), x,
-          hidden);
+          hidden, scores_);
     }
     if (a_.mask < 0) return x;
     const int mask = rows(a_.mask);
-    if (editor_.value(mask).dtype == DType::boolean) return choose(mask, x, hidden);
+    if (editor_.value(mask).dtype == DType::boolean) return choose(mask, x, hidden, scores_);
     return add("aten.add.Tensor", {of("self", x), of("other", wide(mask)), {"alpha", std::int64_t{1}}}, scores_);
   }
 
   int softmax(int x) {
-    const std::int64_t keys = -1;
     const int weights =
         add("aten._softmax.default", {of("self", x), {"dim", keys}, flag("half_to_float", false)}, scores_);
     if (a_.mask < 0) return weights;
     // A query without keys gives zeros.
-    std::vector<std::int64_t> row = scores_;
-    row.back() = 1;
-    const int most = add("aten.amax.default", {of("self", x), dims({keys}), flag("keepdim", true)}, row);
-    const int some = editor_.add_boolean("aten.ne.Scalar", {of("self", most), {"other", -infinity}}, row, a_.out);
-    return choose(some, weights, constant(0));
+    const int some =
+        editor_.add_boolean("aten.ne.Scalar", {of("self", largest(x)), {"other", -infinity}}, one_each(), a_.out);
+    return choose(some, weights, constant(0), scores_);
   }
 
+  static constexpr std::int64_t keys = -1;  ///< the dim that is summed over
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   Editor& editor_;
   const Attention& a_;

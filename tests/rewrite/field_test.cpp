@@ -98,7 +98,8 @@ class Evaluator {
       } else if (node.op == "aten.div.Tensor") {
         out.push_back(times(left, b < 0 ? reciprocal : inverse(right)));
       } else {
-        out.push_back(plus(left, node.op == "aten.sub.Tensor" ? prime - right : right));
+        const Field sum = plus(left, node.op == "aten.sub.Tensor" ? prime - right : right);
+        out.push_back(left == hidden ? hidden : sum);
       }
     }
     known_[id] = std::move(out);
@@ -588,6 +589,10 @@ class Evaluator {
     for (const char* op : {"aten.amin.default", "aten.amax.default", "aten.relu.default", "aten.neg.default"})
       known = known || node.op == op;
     if (!known) return false;
+    if (node.op == "aten.amax.default") {  // a softmax is the same whatever is taken from all scores of a row: nothing
+      known_[id].assign(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), 0);
+      return true;
+    }
     const std::vector<Field>& from = known_[tensor(node, "self")];
     std::vector<Field> out;
     for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i)
@@ -620,9 +625,11 @@ class Evaluator {
       for (const std::int64_t d : places) count *= shape(x)[static_cast<std::size_t>(d)];
       return fold({x, places, true, count, true}, id);
     }
-    if (node.op == "aten.rsqrt.default") {
+    if (node.op == "aten.rsqrt.default" || node.op == "aten.exp.default") {
+      const bool none = node.op == "aten.exp.default";
       std::vector<Field> out;
-      for (const Field one : known_[tensor(node, "self")]) out.push_back(some_function(one));
+      for (const Field one : known_[tensor(node, "self")])
+        out.push_back(none && one == hidden ? 0 : some_function(one));
       known_[id] = std::move(out);
       return true;
     }
