@@ -42,6 +42,8 @@ struct Options {
   double most_left = 0.8;
   /// Features of a head that one kernel of ours has room for.
   std::int64_t most_features = 256;
+  /// Scores of attention in 16 bits that lie in memory at once: 256 MiB, and their softmax half as much.
+  double scores_at_once = 1 << 26;
 };
 
 /// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.

@@ -67,8 +67,14 @@ bool banded_product(Editor& editor, int index);
 /// product with the values. A query whose keys are all masked gives zeros. Fires where
 /// - kernels of ours compute products (Options::library_products is false);
 /// - heads have more features than the kernel of ours that does all of it has room for (Options::most_features);
-/// - all is f32, the mask too, unless it is of booleans; nothing is dropped; heads do not share keys in groups;
-/// - there are at most 2²⁸ scores, which lie in memory twice.
+/// - all is of one type, f32, f16 or bf16, the mask of it, of f32 or of booleans; nothing is dropped; heads do not
+/// share
+///   keys in groups, in 16 bits nor keys of other batches;
+/// - in f32 there are at most 2²⁸ scores, which lie in memory twice; in 16 bits at least 64 queries, in at most 64
+/// equal
+///   parts with Options::scores_at_once each, one after the other.
+/// In 16 bits scores are f32 (`aten.bmm.dtype`), exponentials are rounded before the second product, and its results
+/// are divided by their sum, as in PyTorch's kernels.
 bool wide_attention(Editor& editor, int index);
 
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.

@@ -318,6 +318,35 @@ TEST_CASE("attention with wide heads is two products of ours and a softmax betwe
   CHECK(std::ranges::none_of(kinds(*program), [](const std::string& kind) { return kind.starts_with("aten"); }));
 }
 
+TEST_CASE(
+    "of 16 bits it reads queries, keys and values as they lie, and queries in parts are kernels one after the other") {
+  GraphBuilder g;
+  const Shape heads{1, 1, 384, 512};
+  const int q = g.input(heads, DType::bf16), k = g.input(heads, DType::bf16), v = g.input(heads, DType::bf16);
+  g.output(g.node("scaled_dot_product_attention.default",
+                  {V("query", q), V("key", k), V("value", v), N("attn_mask"), F("dropout_p", 0), B("is_causal", false),
+                   N("scale"), B("enable_gqa", false)},
+                  heads, DType::bf16));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto base = partition(g.graph, options);
+  REQUIRE(base.has_value());
+  const auto rewritten = rewrite::rewrite(
+      g.graph, {.library_products = false, .most_features = most_features, .scores_at_once = 384 * 192});
+  const auto cut = partition_rewritten(g.graph, *base, rewritten.graph, rewritten.local, options);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  const Kernel& searched = searched_kernel(region, h200());
+  const auto emitted = emit(region, h200(), seeds(searched, h200()).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(g.graph, region, *emitted, h200());
+  REQUIRE(program.has_value());
+  // Twice scores, exponentials and a product with the values; then both parts beside each other. Nothing is packed.
+  CHECK(program->steps.size() == 7);
+  CHECK(std::ranges::none_of(kinds(*program), [](const std::string& kind) { return kind.starts_with("aten"); }));
+}
+
 namespace {
 
 /// A transposed convolution with channels scaled behind it, a pool of 2 and what is behind that.

@@ -91,6 +91,45 @@ TEST_CASE("attention with wide heads is two products and a softmax") {
   check_equal(graph, found.graph);
 }
 
+TEST_CASE("attention of 16 bits with wide heads has scores in single precision, in parts that memory may hold") {
+  Heads h;
+  h.query = {2, 3, 72, 12};
+  rewrite::Options options = own;
+  std::ptrdiff_t parts = 1;
+  SUBCASE("f16") {
+    h.dtype = DType::f16;
+  }
+  SUBCASE("bf16, causal") {
+    h.dtype = DType::bf16;
+    h.causal = true;
+  }
+  SUBCASE("in parts") {
+    h.dtype = DType::f16;
+    h.causal = true;
+    options.scores_at_once = 2 * 3 * 7 * 20;
+    parts = 4;
+  }
+  SUBCASE("in parts, with a mask for each query") {
+    h.dtype = DType::bf16;
+    h.mask = {72, 7};
+    h.mask_dtype = DType::bf16;
+    options.scores_at_once = 2 * 3 * 7 * 36;
+    parts = 2;
+  }
+  const ir::Graph graph = h.graph();
+  const Rewritten found = rewrite::rewrite(graph, options);
+  REQUIRE(found.applied.size() == 1);
+  CHECK_FALSE(has(found.graph, "scaled_dot_product_attention.default"));
+  CHECK(std::ranges::count(found.graph.nodes, "aten.bmm.dtype", &ir::GraphNode::op) == 2 * parts);
+  CHECK(has(found.graph, "cat.default") == (parts > 1));
+  for (const ir::GraphNode& node : found.graph.nodes) {
+    const auto& out = found.graph.values[static_cast<std::size_t>(*node.outs[0])];
+    if (node.op == "aten.bmm.dtype" || node.op == "aten.exp.default") CHECK(out.dtype == DType::f32);
+    if (node.op == "aten.exp.default") CHECK(out.shape[2] == 72 / parts);
+  }
+  check_equal(graph, found.graph);
+}
+
 TEST_CASE("the proof tells attention without its scale") {
   const ir::Graph graph = Heads().graph();
   Rewritten found = rewrite::rewrite(graph, own);
@@ -121,8 +160,13 @@ TEST_CASE("attention stays one operator where a condition is missing") {
   SUBCASE("something is dropped") {
     h.dropout = 0.1;
   }
-  SUBCASE("16 bits") {
+  SUBCASE("few queries of 16 bits") {
     h.dtype = DType::bf16;
+  }
+  SUBCASE("16 bits in more parts than there are equal ones") {
+    h.dtype = DType::bf16;
+    h.query[2] = 71;
+    options.scores_at_once = 1000;
   }
   SUBCASE("64 bits") {
     h.dtype = DType::f64;

@@ -98,7 +98,8 @@ class Evaluator {
       } else if (node.op == "aten.div.Tensor") {
         out.push_back(times(left, b < 0 ? reciprocal : inverse(right)));
       } else {
-        out.push_back(plus(left, node.op == "aten.sub.Tensor" ? prime - right : right));
+        const Field sum = plus(left, node.op == "aten.sub.Tensor" ? prime - right : right);
+        out.push_back(left == hidden ? hidden : sum);
       }
     }
     known_[id] = std::move(out);
@@ -472,7 +473,10 @@ class Evaluator {
 
   bool movement(const ir::GraphNode& node, int id) {
     const int x = tensor(node, "self");
-    if (node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
+    // Numbers of a field are not rounded.
+    const auto number_of = [&](int v) { return is_floating(graph_.values[static_cast<std::size_t>(v)].dtype); };
+    const bool wider = node.op == "aten._to_copy.default" && number_of(x) && number_of(id);
+    if (wider || node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
       known_[id] = known_[x];
       return true;
     }
@@ -585,6 +589,10 @@ class Evaluator {
     for (const char* op : {"aten.amin.default", "aten.amax.default", "aten.relu.default", "aten.neg.default"})
       known = known || node.op == op;
     if (!known) return false;
+    if (node.op == "aten.amax.default") {  // a softmax is the same whatever is taken from all scores of a row: nothing
+      known_[id].assign(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), 0);
+      return true;
+    }
     const std::vector<Field>& from = known_[tensor(node, "self")];
     std::vector<Field> out;
     for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i)
@@ -596,7 +604,7 @@ class Evaluator {
   bool step(const ir::GraphNode& node, int id) {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
-    if (node.op == "aten.mm.default" || node.op == "aten.bmm.default")
+    if (node.op == "aten.mm.default" || node.op == "aten.bmm.default" || node.op == "aten.bmm.dtype")
       return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
     if (node.op == "aten.mv.default") return product(tensor(node, "self"), tensor(node, "vec"), -1, true, id);
     if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
@@ -617,9 +625,11 @@ class Evaluator {
       for (const std::int64_t d : places) count *= shape(x)[static_cast<std::size_t>(d)];
       return fold({x, places, true, count, true}, id);
     }
-    if (node.op == "aten.rsqrt.default") {
+    if (node.op == "aten.rsqrt.default" || node.op == "aten.exp.default") {
+      const bool none = node.op == "aten.exp.default";
       std::vector<Field> out;
-      for (const Field one : known_[tensor(node, "self")]) out.push_back(some_function(one));
+      for (const Field one : known_[tensor(node, "self")])
+        out.push_back(none && one == hidden ? 0 : some_function(one));
       known_[id] = std::move(out);
       return true;
     }

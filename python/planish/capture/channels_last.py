@@ -22,7 +22,7 @@ FLOATS = (*HALVES, "f32")
 LEAST_CHANNELS, CHUNK = 32, 8  # of an image that is read as it lies: half a row of 128 bytes, in whole 16 bytes
 MOST_PINNED = 0.125  # of a group's elements that have to stay as they are
 
-CONVOLUTIONS = ("aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose2d", "aten.conv_transpose3d")
+CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose2d", "aten.conv_transpose3d")
 # All their images are alike: as good in one layout as in another. Beside these operators that torch calls pointwise.
 ALIKE = (
     "aten.cat",
@@ -36,6 +36,9 @@ ALIKE = (
     "aten.avg_pool2d",
     "aten.avg_pool3d",
     "aten.upsample_nearest2d",
+    "aten.upsample_nearest3d",
+    "aten._upsample_nearest_exact2d",
+    "aten._upsample_nearest_exact3d",
     "aten.upsample_bilinear2d",
 )
 # They read an image as well in one layout as in another, and what they leave of it is small.
@@ -69,7 +72,7 @@ class _Groups:
 
     def is_image(self, value: int) -> bool:
         declared = self.values[value]
-        return len(declared["shape"]) in (4, 5) and declared["dtype"] in FLOATS and declared["device"] in DEVICES
+        return len(declared["shape"]) in (3, 4, 5) and declared["dtype"] in FLOATS and declared["device"] in DEVICES
 
     def join(self, found: list[int]) -> None:
         for value in found[1:]:

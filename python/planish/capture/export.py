@@ -17,9 +17,8 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from planish import generators
-from planish.capture import arguments, draws, losses, quantised
+from planish.capture import arguments, channels_last, draws, losses, quantised, row_order
 from planish.capture.batch_norm import averaging_as_tensors
-from planish.capture.channels_last import lay_out
 from planish.capture.conditions import inline_conditions
 from planish.capture.counters import counters
 from planish.capture.counts import count_in_places, counts_of_fixed_size
@@ -59,6 +58,8 @@ KEEP = frozenset(
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
     mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy cosine_similarity
     roll std_mean logit hardshrink softshrink threshold
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     cumsum cumprod topk sort argmax argmin embedding""".split()
 )
 
@@ -219,7 +220,8 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     graph_module.recompile()
     writer = _Writer(program, model, path, device, {leaf: known.values[leaf] for leaf in sorted(known.read)} if known is not None else {})
     document = writer.document(blobs)
-    lay_out(document, writer.nodes)
+    row_order.lay_out(document, writer.nodes)
+    channels_last.lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
     document["input_tree"] = holders.counting(document["input_tree"], counters(program, model, args, kwargs))
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)

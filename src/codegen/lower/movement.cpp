@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "codegen/lower/nearest.h"
 #include "codegen/lower/padded.h"
 
 // Operators that copy elements to other places, and those that make tensors from nothing.
@@ -212,12 +213,29 @@ Result<int> eye(const Site& s) {
 }  // namespace
 
 const HandlerTable& movement_handlers() {
-  static const HandlerTable table{
-      {"_to_copy", cast},         {"to", cast},       {"type_as", cast},  {"clone", clone},
-      {"contiguous", clone},      {"copy", copy},     {"cat", cat},       {"stack", cat},
-      {"constant_pad_nd", pad},   {"pad", pad},       {"flip", flip},     {"roll", roll},
-      {"repeat", repeat},         {"tril", triangle}, {"triu", triangle}, {"slice_scatter", scatter},
-      {"select_scatter", scatter}};
+  static const HandlerTable table{{"_to_copy", cast},
+                                  {"to", cast},
+                                  {"type_as", cast},
+                                  {"clone", clone},
+                                  {"contiguous", clone},
+                                  {"copy", copy},
+                                  {"cat", cat},
+                                  {"stack", cat},
+                                  {"constant_pad_nd", pad},
+                                  {"pad", pad},
+                                  {"flip", flip},
+                                  {"roll", roll},
+                                  {"repeat", repeat},
+                                  {"tril", triangle},
+                                  {"triu", triangle},
+                                  {"slice_scatter", scatter},
+                                  {"select_scatter", scatter},
+                                  {"upsample_nearest1d", nearest},
+                                  {"upsample_nearest2d", nearest},
+                                  {"upsample_nearest3d", nearest},
+                                  {"_upsample_nearest_exact1d", nearest},
+                                  {"_upsample_nearest_exact2d", nearest},
+                                  {"_upsample_nearest_exact3d", nearest}};
   return table;
 }
 

@@ -11,7 +11,21 @@ bool supported(const ir::Value& v) {
   return v.dtype != DType::other && v.elements() > 0;
 }
 
-bool can_inline(const ir::Graph& graph, const ir::GraphNode& node) {
+/// A copy of a value of the program's own that lies as that does: its readers may as well read what it copies.
+bool copies_nothing_anew(const ir::Graph& graph, const std::vector<int>& producers, const ir::GraphNode& node) {
+  if (node.op != "aten.clone.default" || node.outs.size() != 1 || !node.outs[0]) return false;
+  const auto ids = ir::reads(node);
+  if (ids.size() != 1 || producers[static_cast<std::size_t>(ids[0])] < 0) return false;
+  const auto& from = graph.values[static_cast<std::size_t>(ids[0])];
+  const auto& to = graph.values[static_cast<std::size_t>(*node.outs[0])];
+  for (std::size_t d = 0; d < to.shape.size(); ++d) {
+    if (to.shape[d] > 1 && to.strides[d] != from.strides[d]) return false;
+  }
+  return supported(to) && std::ranges::none_of(graph.outputs, [&](const auto& o) { return o.value == *node.outs[0]; });
+}
+
+bool can_inline(const ir::Graph& graph, const std::vector<int>& producers, const ir::GraphNode& node) {
+  if (copies_nothing_anew(graph, producers, node)) return true;
   const OpClass c = classify(node.op);
   if (c != OpClass::view && c != OpClass::creation) return false;
   for (const auto& out : node.outs) {
@@ -56,7 +70,7 @@ Usage::Usage(const ir::Graph& graph, const std::vector<int>& kept)
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     if (!needed[n]) continue;
     const auto& node = graph.nodes[n];
-    inlined[n] = can_inline(graph, node);
+    inlined[n] = can_inline(graph, producers, node);
     for (const int id : ir::reads(node)) {
       const auto v = static_cast<std::size_t>(id);
       if (!inlined[n]) {

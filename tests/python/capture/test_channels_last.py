@@ -130,3 +130,21 @@ def test_a_part_of_a_batch_lies_as_the_whole(everywhere: None, tmp_path: Path) -
         assert [is_last(s) for s in strides(found, "aten.conv2d")] == [False, False], batch  # two of five are seen
         found = captured(nn.Sequential(*(Scaled() for _ in range(4))), torch.randn(batch, 64, 8, 8, dtype=torch.bfloat16), tmp_path)
         assert [is_last(s) for s in strides(found, "aten.conv2d")] == [True] * 7 + [False], batch
+
+
+class Along(nn.Module):
+    """Convolutions along time, whose result is a sequence for a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(8, 64, 3, padding=1), nn.Conv1d(64, 64, 3, stride=2, padding=1)
+        self.norm = nn.LayerNorm(64)
+        self.bfloat16().eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.relu(self.second(torch.relu(self.first(x)))).transpose(1, 2))
+
+
+def test_sequences_of_convolutions_along_one_dim(everywhere: None, tmp_path: Path) -> None:
+    found = captured(Along(), torch.randn(2, 8, 40, dtype=torch.bfloat16), tmp_path)
+    assert strides(found, "aten.conv1d") == strides(found, "aten.relu") == [[2560, 1, 64], [1280, 1, 64]]
