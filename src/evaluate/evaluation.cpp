@@ -344,6 +344,7 @@ Json evaluation_to_json(const Evaluation& e) {
                      {"clocks_before", clocks_to_json(b.clocks_before)},
                      {"clocks_after", clocks_to_json(b.clocks_after)}};
   }
+  if (!e.again_after.empty()) json["again_after"] = e.again_after;
   if (e.waited_seconds > 0) json["waited_seconds"] = e.waited_seconds;
   if (e.roofline.has_value()) {
     const Roofline& r = *e.roofline;
@@ -374,6 +375,7 @@ Result<Evaluation> read_evaluation(const Json& json) {
   const Json* test = reader.object("test", Need::optional);
   const Json* bench = reader.object("bench", Need::optional);
   const Json* roofline = reader.object("roofline", Need::optional);
+  reader.text("again_after", e.again_after, Need::optional);
   reader.number("waited_seconds", e.waited_seconds, Need::optional);
   PLANISH_CHECK(reader.finish());
   bool tier_known = false;

@@ -137,6 +137,7 @@ struct Evaluation {
   std::optional<TestReport> test;
   std::optional<BenchReport> bench;
   std::optional<Roofline> roofline;
+  std::string again_after;  ///< what broke at a first attempt that said nothing about the candidate; empty without one
   double waited_seconds = 0;  ///< for other processes on the device; no part of what it took
 
   bool ok() const { return outcome == Outcome::ok; }

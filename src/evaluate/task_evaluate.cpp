@@ -82,6 +82,8 @@ Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, 
   if (cut_off(first)) return fail("out_of_time", "time ran out while a candidate was evaluated");
   const bool again = first.has_value() ? first->outcome == Outcome::infrastructure : true;
   if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
+  const std::string broke = first.has_value() ? first->message : first.error().message;
+  report_work(fmt::format("again with new processes, since {}", broke));
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
     PLANISH_TRY(const auto lock, take_stage());
@@ -89,6 +91,7 @@ Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, 
     PLANISH_CHECK(revive_oracle());
   }
   failure.clear();
+  evaluation.again_after = broke;
   auto second = attempt(request, program, evaluation, failure);
   if (cut_off(second)) return fail("out_of_time", "time ran out while a candidate was evaluated");
   // Processes that were all new have met it again. Host code of a candidate may say what it likes.

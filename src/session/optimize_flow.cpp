@@ -258,6 +258,9 @@ class Flow {
     PLANISH_TRY(auto evaluation,
                 world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
     PLANISH_CHECK(recording_->keep(region, key, program, evaluation, false));
+    if (!evaluation.again_after.empty())
+      world_.progress.note(fmt::format("note: {} was evaluated twice, with new processes, since {}",
+                                       region == whole ? "the whole" : region, evaluation.again_after));
     if (region == whole && evaluation.ok()) is_verified();
     return evaluation;
   }

@@ -18,6 +18,7 @@
 #include "codegen/devices.h"
 #include "codegen/half_numbers.h"
 #include "codegen/interpreter.h"
+#include "codegen/machine_math.h"
 #include "codegen/sm90_machine.h"
 
 namespace planish::codegen {
@@ -62,8 +63,8 @@ TEST_CASE("kernels printed for the device file of products compute what the kern
   const auto cases = printed_cases();
   static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
-  std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
-                       device_text(files, instead) + "static float pl_fast_div(float a, float b) { return a / b; }\n";
+  std::string source =
+      std::string(sm90_language) + std::string(printing::prelude(false)) + device_text(files, instead) + machine_math();
   std::vector<contraction::DevicePrinted> printed;
   std::vector<Emitted> emitted;
   for (std::size_t i = 0; i < cases.size(); ++i) {

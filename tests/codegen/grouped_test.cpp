@@ -25,6 +25,7 @@
 #include "codegen/half_numbers.h"
 #include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
+#include "codegen/machine_math.h"
 #include "codegen/partition/partition.h"
 #include "codegen/sm90_machine.h"
 #include "codegen/templates/template.h"
@@ -300,10 +301,8 @@ TEST_CASE("kernels printed for the device file of products, of groups, compute w
   const auto cases = device_cases();
   static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
-  std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
-                       device_text(files, instead) +
-                       "static float pl_fast_div(float a, float b) { return a / b; }\n"
-                       "static float pl_full_sigmoid(float x) { return pl_sigmoid(x); }\n";
+  std::string source =
+      std::string(sm90_language) + std::string(printing::prelude(false)) + device_text(files, instead) + machine_math();
   std::vector<Kernel> kernels;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(i);

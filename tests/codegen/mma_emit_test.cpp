@@ -14,12 +14,12 @@
 #include "codegen/contraction_samples.h"
 #include "codegen/device/device_files.h"
 #include "codegen/devices.h"
-#include "codegen/emit/cuda_math.h"
 #include "codegen/graph_builder.h"
 #include "codegen/half_numbers.h"
 #include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/narrow_products.h"
+#include "codegen/machine_math.h"
 #include "codegen/partition/partition.h"
 #include "codegen/sm80_machine.h"
 #include "codegen/sm90_machine.h"
@@ -91,12 +91,8 @@ TEST_CASE("kernels printed for the mma.sync device file of products compute what
   const Device a100 = older("sm_80");
   static constexpr std::array<std::string_view, 1> files{"sm80/product.cuh"};
   const std::array<DeviceFile, 1> instead{{{"sm80/ptx.cuh", sm80_ptx}}};
-  std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
-                       device_text(files, instead) +
-                       "static float pl_fast_div(float a, float b) { return a / b; }\n"
-                       "static float pl_fast_rcp(float x) { return 1.0f / x; }\n"
-                       "static float pl_fast_exp2(float x) { return exp2f(x); }\n" +
-                       std::string(printing::math_prelude());
+  std::string source =
+      std::string(sm90_language) + std::string(printing::prelude(false)) + device_text(files, instead) + machine_math();
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(i);
     const auto product = contraction::product_of(cases[i].sample.kernel);

@@ -252,6 +252,7 @@ TEST_CASE("a device that fails once costs a second try, one that is gone ends th
   auto once = evaluate("run 1");
   REQUIRE_MESSAGE(once.has_value(), once.error().message);
   CHECK_MESSAGE(once->ok(), name(once->outcome) << ": " << once->message);
+  CHECK_MESSAGE(once->again_after.find("ECC") != std::string::npos, once->again_after);
   // On the CPU what runs may have said so itself: no reason to end the run.
   auto twice = evaluate("run 2");
   REQUIRE_MESSAGE(twice.has_value(), twice.error().message);
