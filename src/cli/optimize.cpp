@@ -101,10 +101,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape,
   std::error_code ignored;
   request.base = std::filesystem::current_path(ignored);
   if (!verb.out.empty()) request.out = std::filesystem::absolute(verb.out, ignored);
-  if (!request.out.empty() && std::filesystem::exists(request.out, ignored) &&
-      !std::filesystem::is_directory(request.out, ignored)) {
-    return fail("usage", fmt::format("{} is not a folder", request.out.string()), "name another with --out DIR");
-  }
+  PLANISH_CHECK(check_out(request.out));
   PLANISH_CHECK(check_recording(verb, request));
   return request;
 }

@@ -112,6 +112,13 @@ Status check_target(const std::string& text) {
       did_you_mean(text == "gpu" ? backend::cuda().name : text, target_choices()) + "choose " + backend::choices());
 }
 
+Status check_out(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored) || std::filesystem::is_directory(path, ignored))
+    return {};
+  return fail("usage", fmt::format("{} is not a folder", path.string()), "name another with --out DIR");
+}
+
 std::filesystem::path store_file(const std::string& option) {
   return option.empty() ? store::Store::default_file() : std::filesystem::absolute(option);
 }

@@ -425,7 +425,7 @@ class Flow {
     name_regions();
     say_what_follows();
     RegionEvaluator evaluator(
-        world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); }, world_.progress);
+        world_.evaluator, opened_.session, *plan_, [this] { return time_.for_last_answers(); }, world_.progress);
     options.window = SearchSetup::window(opened_.device);
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;

@@ -15,6 +15,7 @@ constexpr double compile_seconds = 10;
 constexpr double cases_a_proof = 12;
 /// No reserve takes more of the whole than this: a short limit still searches.
 constexpr double most_for_claim = 0.3, most_for_proof = 0.3;
+constexpr double most_for_answers = 5;
 
 }  // namespace
 
@@ -52,6 +53,10 @@ double TimePlan::proof_reserve() const {
 
 double TimePlan::for_search() const {
   return std::max(left() - claim_reserve() - proof_reserve(), 0.0);
+}
+
+double TimePlan::for_last_answers() const {
+  return std::max(left() - claim_reserve() - proof_reserve() + std::min(most_for_answers, proof_reserve() / 4), 0.0);
 }
 
 double TimePlan::for_composing() const {

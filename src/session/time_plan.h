@@ -25,6 +25,9 @@ class TimePlan {
 
   /// For what is found: until the proof must begin.
   double for_search() const;
+  /// For what the search still waits for then: a candidate that is cut off in the middle of an oracle's answer costs
+  /// the oracle, and another one captures the model again.
+  double for_last_answers() const;
   /// For putting together what was found, without which there is nothing to prove: half of what the proof keeps, too.
   double for_composing() const;
   /// For the proof: until the timing must begin.

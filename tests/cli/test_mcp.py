@@ -148,6 +148,7 @@ def test_what_is_asked_wrongly_of_a_tool_is_its_answer(agent: Agent) -> None:
         ("list_archive", {"run": "none"}, "no_such_run", "none"),
         ("ship_winner", {"run": "none"}, "no_such_run", "none"),
         ("start_run", {"task": "task.py", "budget": "soon"}, "usage", "no"),
+        ("start_run", {"task": "task.py", "out": "/dev/zero"}, "usage", "is not a folder"),
     ):
         result = agent.call(1, tool, **arguments)
         assert result["isError"] and result["structuredContent"]["error"]["kind"] == kind, (tool, result)

@@ -62,10 +62,14 @@ def test_programs_run(page: Page, needed: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.commands], ids=lambda p: p.name)
 def test_commands_run(page: Page, tmp_path: Path) -> None:
     lay_out(page, tmp_path)
+    gained = True
     for command in page.commands:
         words = shlex.split(shortened(command))
+        if words[:2] == ["planish", "export"] and not gained:
+            words.append("--original")
         done = run(words, tmp_path, 900)
         allowed = (0, 1) if words[:2] == ["planish", "optimize"] else (0,)  # 1: nothing was gained, which hangs on the machine
+        gained = gained and done.returncode == 0
         assert done.returncode in allowed, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 

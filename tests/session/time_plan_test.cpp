@@ -27,11 +27,13 @@ TEST_CASE("what comes last keeps its share, and a short limit still searches") {
   CHECK(plan.left() == doctest::Approx(90));
   CHECK(plan.for_proof() == doctest::Approx(90 - 25));
   CHECK(plan.for_search() == doctest::Approx(90 - 25 - 11));
+  CHECK(plan.for_last_answers() == doctest::Approx(90 - 25 - 11 + 2.75));
   // Without it there is nothing to prove.
   CHECK(plan.for_composing() == doctest::Approx(90 - 25 - 5.5));
   clock.advance(std::chrono::seconds(80));
   CHECK(plan.left() == doctest::Approx(10));
   CHECK(plan.for_search() == 0);
+  CHECK(plan.for_last_answers() == 0);
   TimePlan small(clock, 10);
   small.took(5, 5);
   small.compiles(3);

@@ -47,6 +47,7 @@ Result<mcp::Answer> start_run(Workshop& workshop, const Json& given) {
   const std::string baselines = given.contains("baselines") ? word(given, "baselines") : "all";
   PLANISH_CHECK(parse_baselines(baselines));
   if (given.contains("accuracy")) PLANISH_CHECK(check_accuracy(word(given, "accuracy")));
+  if (given.contains("out")) PLANISH_CHECK(check_out(word(given, "out")));
   std::vector<std::string> arguments = {task.string(), "--budget", fmt::format("{}s", budget), "--baselines",
                                         baselines};
   for (const char* name : {"target", "accuracy", "strategy", "out"}) {
