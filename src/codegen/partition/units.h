@@ -38,8 +38,9 @@ class Units {
   void set_aside(std::span<const std::set<int>> groups);
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
-  /// One launch for small results of one size that the caller alone reads (the counters of many batch norms), and one for
-  /// those that follow from the caller's tensors alone (the places of many caches): a launch takes longer than all of them.
+  /// One launch for small results of one size that the caller alone reads (the counters of many batch norms), and one
+  /// for those that follow from the caller's tensors alone (the places of many caches): a launch takes longer than all
+  /// of them.
   void gather_counters();
   /// One launch for places of several tensors that are as many and do not wait for each other: a layer's keys and
   /// values.
