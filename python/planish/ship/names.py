@@ -62,7 +62,26 @@ def whose(file: str | None) -> str:
     for owner in ("torch", "stdlib"):
         if file.startswith(_FOLDERS[owner]):
             return owner
+    folder, part = os.path.split(file)
+    while part:
+        if part in _packages_in(folder):
+            return "installed"
+        folder, part = os.path.split(folder)
     return "own"
+
+
+@functools.cache
+def _packages_in(folder: str) -> frozenset[str]:
+    """What was installed into the folder (`pip install --target`), by the lists of files that lie beside it: what somebody is working on stands in none."""
+    found: set[str] = set()
+    try:
+        for name in os.listdir(folder):
+            if name.endswith(".dist-info"):
+                with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as record:
+                    found.update(re.split("[/,]", line, maxsplit=1)[0] for line in record)
+    except (OSError, UnicodeDecodeError):
+        pass
+    return frozenset(found - {"..", ""})
 
 
 def whose_module(module: Any) -> str:
