@@ -13,11 +13,9 @@ import argparse
 import collections
 import gzip
 import json
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
 
+from each import options_with, run_each  # noqa: E402
 from first_guess import cut_of, executor_of, program_of, read_rate, times_in_turn  # noqa: E402
 from forms import forms_of, rewound  # noqa: E402
 from subjects import STEPS, SUBJECTS  # noqa: E402
@@ -91,30 +90,10 @@ def seen(call: Any) -> list[tuple[str, int, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", required=True, help=", ".join(SUBJECTS))
-    parser.add_argument("--torch", default="eager,graph")
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--profile", type=Path)
     parser.add_argument("--cut", type=Path)
     parser.add_argument("--rows", type=Path)
-    options = parser.parse_args()
-    names = options.only.split(",")
-    if unknown := [name for name in names if name not in SUBJECTS]:
-        parser.error(f"there is no {unknown[0]}; there are {', '.join(SUBJECTS)}")
-    if len(names) > 1:
-        rest = [arg for arg in sys.argv[1:] if arg not in ("--only", options.only, f"--only={options.only}")]
-        for name in names:
-            subprocess.run([sys.executable, __file__, f"--only={name}", *rest], check=False)
-        return
-    with torch.no_grad():
-        try:
-            row = guess(names[0], options)
-        except (Exception, SystemExit) as error:
-            row = {"model": names[0], "error": f"{type(error).__name__}: {error}"[:2000], "traceback": traceback.format_exc()[-2000:]}
-    if options.rows:
-        with options.rows.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    print(json.dumps(row))
+    run_each(options_with(parser), guess)
 
 
 if __name__ == "__main__":

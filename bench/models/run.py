@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
-import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
 
+from each import options_with, run_each  # noqa: E402
 from first_guess import read_rate, times_in_turn  # noqa: E402
 from forms import forms_of, rewound  # noqa: E402
 from subjects import STEPS, SUBJECTS  # noqa: E402
@@ -70,35 +68,12 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", required=True, help=", ".join(SUBJECTS))
     parser.add_argument("--budget", default="20s")
     parser.add_argument("--max-time", default="300s")
     parser.add_argument("--baselines", default="none")
-    parser.add_argument("--torch", default="eager,graph")
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, help="a folder that keeps what ships")
     parser.add_argument("--rows", type=Path, required=True)
-    options = parser.parse_args()
-    names = options.only.split(",")
-    if unknown := [name for name in names if name not in SUBJECTS]:
-        parser.error(f"there is no {unknown[0]}; there are {', '.join(SUBJECTS)}")
-    if len(names) > 1:
-        for name in names:
-            given = [arg for arg in sys.argv[1:] if arg != f"--only={options.only}"]
-            if options.only in given:
-                given[given.index(options.only)] = name
-            else:
-                given.append(f"--only={name}")
-            subprocess.run([sys.executable, __file__, *given], check=False)
-        return
-    with torch.no_grad():
-        try:
-            row = row_of(names[0], options)
-        except Exception as error:
-            row = {"model": names[0], "error": f"{type(error).__name__}: {error}"[:2000], "traceback": traceback.format_exc()[-3000:]}
-    with options.rows.open("a") as file:
-        file.write(json.dumps(row, default=str) + "\n")
-    print(json.dumps(row, default=str))
+    run_each(options_with(parser), row_of)
 
 
 if __name__ == "__main__":

@@ -273,6 +273,15 @@ class Shares {
   std::map<int, double> known_;
 };
 
+/// How many settings these variables have.
+double settings(const Kernel& kernel, const std::vector<bool>& variables) {
+  double times = 1;
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    if (variables[v]) times *= static_cast<double>(kernel.space.extents[v]);
+  }
+  return times;
+}
+
 }  // namespace
 
 double least_bytes(const Kernel& kernel) {
@@ -332,13 +341,8 @@ Cost streaming_cost(const Kernel& kernel) {
   double points = 1;
   for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
   // Which variables each node moves with decides how often it is computed.
-  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
-    double times = 1;
-    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
-      if (variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
-    }
-    total.flops += weight(info(kernel.nodes[n].op).cost) * times;
-  }
+  for (std::size_t n = 0; n < kernel.nodes.size(); ++n)
+    total.flops += weight(info(kernel.nodes[n].op).cost) * settings(kernel, variables[n]);
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
   for (const Scan& scan : kernel.scans) total.flops += info(scan.kind).operations * points;
   return total;
@@ -354,13 +358,10 @@ double operations_again(const Kernel& kernel) {
         node.op == Op::cast && (node.dtype == DType::f64 || kernel.nodes[node.args[0]].dtype == DType::f64);
     // Few units convert doubles: as dear as a function.
     const OperationCost costs = wide ? OperationCost::function : info(node.op).cost;
-    const bool moves = std::ranges::find(variables[n], true) != variables[n].end();
-    double times = 1;
-    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
-      const bool again = moves && v < outer && costs >= OperationCost::function;
-      if (again || variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
-    }
-    total += weight(costs) * times;
+    std::vector<bool> moves = variables[n];
+    const bool again = costs >= OperationCost::function && std::ranges::find(moves, true) != moves.end();
+    if (again) std::fill_n(moves.begin(), outer, true);
+    total += weight(costs) * settings(kernel, moves);
   }
   return total;
 }

@@ -188,11 +188,7 @@ std::string PlaceWriter::whole_form(const Kernel& kernel, int id) const {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
     return fmt::format("__fmul_rn({}, {})", name(node.args[0]), name(node.args[1]));
   }
-  if (narrow) {
-    if (std::string form = printing::narrow_form(kernel, id, *this); !form.empty()) return form;
-  }
-  if (!fast) return {};
-  return printing::short_form(kernel, id, *this, narrow ? printing::Tanh::machine : printing::Tanh::rational);
+  return printing::short_form(kernel, id, *this, {.fast = fast, .narrow = narrow});
 }
 
 }  // namespace planish::codegen::contraction

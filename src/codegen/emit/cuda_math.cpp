@@ -99,9 +99,8 @@ std::optional<int> inside_normal(const Kernel& kernel, const Node& erf) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::string narrow_form(const Kernel& kernel, int id, const Speller& speller) {
+/// Of 1 + erf(x / √2).
+std::string normal_form(const Kernel& kernel, int id, const Speller& speller) {
   const Node& node = math_node(kernel, id);
   if (node.op != Op::add || node.dtype != DType::f32) return {};
   for (const std::size_t i : {0U, 1U}) {
@@ -112,17 +111,23 @@ std::string narrow_form(const Kernel& kernel, int id, const Speller& speller) {
   return {};
 }
 
-std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh) {
+}  // namespace
+
+std::string short_form(const Kernel& kernel, int id, const Speller& speller, const FormFacts& facts) {
+  if (facts.narrow) {
+    if (std::string form = normal_form(kernel, id, speller); !form.empty()) return form;
+  }
+  if (!facts.fast) return {};
   const Node& node = math_node(kernel, id);
   if (node.op == Op::tanh && node.dtype == DType::f32) {
     if (const auto x = inside_guarded_softplus(kernel, math_node(kernel, node.args[0])))
       return fmt::format("pl_short_tanh_softplus({})", speller.name(*x));
   }
   if (const auto x = inside_softplus(kernel, node)) return fmt::format("pl_short_softplus({})", speller.name(*x));
-  if (tanh == Tanh::machine) return {};
+  if (facts.narrow) return {};
   if (const auto t = scaled_tanh(kernel, node)) {
-    return fmt::format("{}({}, {:a}, {:a})", tanh == Tanh::near ? "pl_near_tanh" : "pl_short_tanh", speller.name(t->x),
-                       t->in, t->out);
+    return fmt::format("{}({}, {:a}, {:a})", facts.near ? "pl_near_tanh" : "pl_short_tanh", speller.name(t->x), t->in,
+                       t->out);
   }
   return {};
 }

@@ -20,18 +20,17 @@ std::string_view math_prelude();
 /// `fast`: the machine's approximation. `narrow`: its results are rounded to 16 bits.
 std::string_view cuda_function(Op op, bool fast, bool narrow);
 
-enum class Tanh {
-  machine,   ///< one instruction, good for 16 bits: left to Speller::function
-  rational,  ///< of any argument
-  near,      ///< the arguments at hand are within the limits of near_arguments
+/// Facts about a kernel that choose its forms.
+struct FormFacts {
+  bool fast = false;    ///< the gene
+  bool narrow = false;  ///< results are rounded to 16 bits
+  bool near = false;    ///< the arguments at hand are within the limits of near_arguments
 };
 /// Right-hand side of node `id` in a short form, which may stand for nodes before it as well (c · tanh(x / c) is one
-/// function); empty where there is none.
-std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh);
-
-/// The same for results that are rounded to 16 bits, whatever the gene: 1 + erf(x / √2), twice the normal distribution,
-/// as GELU has it. Good to 2^-17 of itself everywhere, where the sum as written loses all its digits for x < -5.
-std::string narrow_form(const Kernel& kernel, int id, const Speller& speller);
+/// function); empty where there is none. Without `fast`, for narrow results, there is 1 + erf(x / √2), twice the normal
+/// distribution, as GELU has it: good to 2^-17 of itself everywhere, where the sum as written loses all its digits for
+/// x < -5. The machine's tanh, one instruction, is good for narrow results: left to Speller::function.
+std::string short_form(const Kernel& kernel, int id, const Speller& speller, const FormFacts& facts);
 
 /// What a form that holds near zero only needs to be small.
 struct NearArgument {

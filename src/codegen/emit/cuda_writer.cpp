@@ -508,11 +508,7 @@ std::string CudaWriter::function(Op op, bool wide) const {
 }
 
 std::string CudaWriter::whole_form(const Kernel& kernel, int id) const {
-  if (plan_.narrow) {
-    if (std::string form = narrow_form(kernel, id, *this); !form.empty()) return form;
-  }
-  if (!plan_.fast) return {};
-  return short_form(kernel, id, *this, plan_.narrow ? Tanh::machine : near ? Tanh::near : Tanh::rational);
+  return short_form(kernel, id, *this, {.fast = plan_.fast, .narrow = plan_.narrow, .near = near});
 }
 
 std::string CudaWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {
