@@ -626,7 +626,7 @@ bool find_exchange(Plan* plan) {
   return false;
 }
 
-/// What the module and what lies around it are to be like.
+/// State that the module and what lies around it must have.
 void read_surroundings(Reader& read, Plan* plan) {
   PyObject* rows = read.field("falsy");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->falsy.push_back(read.item(rows, i));

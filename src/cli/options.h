@@ -45,7 +45,7 @@ Status check_accuracy(const std::string& text);
 std::vector<std::string> target_choices();
 /// One of target_choices(). Kind `usage`.
 Status check_target(const std::string& text);
-/// What a run ships to: a folder, or nothing yet. Kind `usage`.
+/// Checks the place that a run ships to: a folder, or nothing yet. Kind `usage`.
 Status check_out(const std::filesystem::path& path);
 
 /// --store FILE, or the default.

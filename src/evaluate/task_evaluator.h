@@ -107,7 +107,7 @@ class TaskEvaluator {
   /// From guests, from now on. Expects the stage.
   void hide(const std::vector<std::string>& paths);
   Status start_oracle();
-  /// Whether the next oracle is a twin of the last one.
+  /// True where the next oracle is a twin of the last one.
   bool keeps_twins() const;
   /// Starts what proof and claim will need, where they were announced (OpenRequest::ahead). `oracle`: the next one,
   /// too.

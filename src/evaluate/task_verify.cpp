@@ -64,7 +64,7 @@ std::optional<Note> note_of_spread(const VerifyReply& reply) {
                   "finite in more places than eager's"};
 }
 
-/// What to know of zeros that are right but for their sign, which no statistic sees.
+/// A note on zeros that are right but for their sign, which no statistic sees.
 std::optional<Note> note_of_zeros(const VerifyReply& reply) {
   std::int64_t zeros = 0;
   std::set<std::string> regimes;

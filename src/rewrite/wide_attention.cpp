@@ -8,7 +8,7 @@
 namespace planish::rewrite {
 namespace {
 
-/// Of single precision: 1 GiB; and their softmax as much.
+/// Scores of single precision: 1 GiB; and their softmax as much.
 constexpr double most_scores = 1 << 28;
 constexpr std::int64_t most_parts = 64;
 /// Queries of 16 bits: of fewer, the keys are most of what is read, once by an operator of its own.

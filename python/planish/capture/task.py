@@ -179,7 +179,7 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
             hint = "its own example may pass: proofs draw the elements of the examples anew, and forward must take any such data"
         raise task_error("forward_failed", path, f"forward raised {_describe(error)}{line_of_error(error)}", hint) from error
     leaves = pytree.tree_leaves(result)
-    # What it does to its arguments may be all that a call is for, as a step of an optimizer is.
+    # Changes of its arguments may be all that a call is for, as a step of an optimizer is.
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves) and [t._version for t in given] == versions:
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
         raise task_error("not_tensors", path, f"forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")

@@ -83,7 +83,7 @@ class Settings : public CLI::ConfigTOML {
   const CLI::App& app_;
 };
 
-/// What the library would wait for, or read without an end.
+/// Files that the library would wait for, or read without an end.
 bool is_no_file(const std::string& path) {
   std::error_code ignored;
   const auto kind = std::filesystem::status(path, ignored).type();
