@@ -1,6 +1,6 @@
 """Attention whose mask covers whole rows with the least number of its type: what a search finds is proved on such data.
 
-python tests/gpu/covered_check.py [--target cuda]      exits 1 if a proof fails there, 3 without a GPU
+python tests/gpu/covered_check.py [--target cuda] [--only float32] [--out FOLDER]      exits 1 if a proof fails there, 3 without a GPU
 """
 
 from __future__ import annotations
@@ -51,21 +51,32 @@ def proof(folder: Path, dtype: str, queries: int, target: str) -> str:
     if not accuracy["verified"] or "masks" not in accuracy["regimes"]:
         return f"{found['reason']} (proved on {', '.join(accuracy['regimes'])}; left out: {accuracy['skipped']})"
     # A search goes on without a kernel that is refused.
-    refused = {outcome: n for tier in found["evaluations"].values() for outcome, n in tier.items() if outcome in ("wrong", "nan")}
-    return f"kernels that were refused: {refused}" if refused else ""
+    tried = folder / f"tried-{dtype}-{queries}.jsonl"
+    subprocess.run([str(root() / "bin" / "planish"), "export", found["run"], "--format", "trajectories", "--store", "store.db", "--out", tried],
+                   cwd=folder, capture_output=True, check=True)  # fmt: skip
+    attempts = [attempt for line in tried.read_text().splitlines() for attempt in json.loads(line)["attempts"]]
+    refused = [attempt for attempt in attempts if attempt["outcome"] in ("wrong", "nan")]
+    return "\n".join(["kernels that were refused", *(f"    {one['proposal'] or one['form']}\n        {one['message']}" for one in refused)]) if refused else ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cuda")
-    target = parser.parse_args().target
+    parser.add_argument("--only", default="", help="cases whose name holds this: 'float32'")
+    parser.add_argument("--out", type=Path, help="a folder that keeps the tasks and what was tried")
+    options = parser.parse_args()
+    target = options.target
     if target == "cuda" and not torch.cuda.is_available():
         print("error: no CUDA device that torch can use", file=sys.stderr)
         return 3
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="planish-covered-") as folder:
+    with tempfile.TemporaryDirectory(prefix="planish-covered-") as scratch:
+        folder = options.out or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
         for dtype, queries in KINDS:
-            why = proof(Path(folder), dtype, queries, target)
+            if options.only not in f"{dtype}, {queries} queries":
+                continue
+            why = proof(folder, dtype, queries, target)
             print(f"{'FAIL' if why else 'ok  '} {dtype}, {queries} queries{': ' if why else ''}{why}", flush=True)
             failed += bool(why)
     return int(failed > 0)
