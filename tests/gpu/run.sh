@@ -20,6 +20,7 @@ check() {
 }
 check "$here/tests/gpu/runtime_smoke.py" "$root/lib/libplanish_rt.so" "$root/bin/planish-runner"
 check "$here/tests/gpu/guards_check.py"
+check "$here/tests/gpu/noise_check.py"
 for set in --small --columns --windows --cross --early; do
   "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60

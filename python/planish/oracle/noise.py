@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture.opaque import Module
-from planish.oracle import layout
+from planish.oracle import erring, layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name, quantised
 from planish.oracle.promoted import accumulates
@@ -30,11 +30,9 @@ from planish.oracle.sample import sample
 SINGLE, DOUBLE_UNIT = 2.0**-24, 2.0**-53
 LIBRARY = 4.0  # two units in the last place: what a library function may err by, in roundings
 TF32_UNIT = 2.0**-11
-_EQUAL = 1e-5  # how far the square of a sum may be below that of equal terms
 _SHARE = 0.25
 _PICKED = 5
 LANES = 1024  # terms that one lane of a sum adds in turn
-_BANK = {"cpu": 1 << 18, "cuda": 1 << 21}
 ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
 _ADDS = {"add", "sub", "rsub"}
 _HUGE = 2.0**60  # beside such a number what is usual is nothing, in double too
@@ -53,6 +51,14 @@ _SPREADS = {"var", "std", "var_mean", "std_mean"}
 _SCATTERED = {"scatter_add", "scatter_reduce", "index_add", "index_put", "_embedding_bag", "embedding_bag", "segment_reduce", "col2im"}
 
 
+@cache
+def _bank(device: torch.device) -> int:
+    """Values that are given noise at once: on a GPU by its memory, of which the numbers take a hundredth at most."""
+    if device.type != "cuda":
+        return 1 << 18
+    return max(1 << 21, min(1 << 25, torch.cuda.get_device_properties(device).total_memory >> 12))
+
+
 class Noise:
     """Random numbers, drawn once a device and read from another place each time: one pass over the values is all that noise costs."""
 
@@ -61,7 +67,7 @@ class Noise:
     def __init__(self, device: torch.device, seed: int, scale: float = 1.0) -> None:
         self._where = random.Random(seed)
         self._scale = scale
-        size = _BANK["cuda" if device.type == "cuda" else "cpu"]
+        size = _bank(device)
         key = str(device)
         if key not in self._banks:
             generator = torch.Generator(device).manual_seed(15485863)
@@ -75,51 +81,47 @@ class Noise:
         start = self._where.randrange(2 * self._size - count)
         return bank[start : start + count]
 
-    def relative(self, tensor: torch.Tensor, unit: float) -> torch.Tensor:
-        """Each element times 1 ± at most `unit`; in place where the tensor is one run of memory."""
+    def _along(self, tensor: torch.Tensor, bank: torch.Tensor, step: Callable[[torch.Tensor, torch.Tensor, slice], torch.Tensor]) -> torch.Tensor:
+        """`step` of the values, noise from `bank` and where the values lie, one-dimensional and in storage order; in place or not."""
         flat = layout.run_of(tensor)
         if flat is None:
             tensor = tensor.contiguous()
             flat = tensor.view(-1)
-        for start in range(0, flat.numel(), self._size):
-            piece = flat[start : start + self._size]
-            piece.mul_(self._part(self._uniform, piece.numel()).mul(unit * self._scale).add_(1))
+        count = flat.numel()
+        if count <= self._size:
+            return step(flat, self._part(bank, count), slice(0, count)).as_strided(tensor.shape, tensor.stride())
+        for start in range(0, count, self._size):
+            where = slice(start, min(count, start + self._size))
+            piece = flat[where]
+            made = step(piece, self._part(bank, piece.numel()), where)
+            if made.data_ptr() != piece.data_ptr():
+                piece.copy_(made)
         return tensor
+
+    def relative(self, tensor: torch.Tensor, unit: float) -> torch.Tensor:
+        """Each element times 1 ± at most `unit`. The tensor itself may be written into, as in the following."""
+        return self._along(tensor, self._uniform, lambda values, noise, _: erring.scaled(values, noise, unit * self._scale))
 
     def normal(self, tensor: torch.Tensor, deviation: torch.Tensor) -> torch.Tensor:
-        """Adds noise of these deviations (of the tensor's shape), in place where the tensor is one run of memory."""
-        tensor = tensor.contiguous()
-        flat, spread = tensor.view(-1), deviation.expand(tensor.shape).reshape(-1)
-        for start in range(0, flat.numel(), self._size):
-            piece = flat[start : start + self._size]
-            piece.add_(self._part(self._normal, piece.numel()).mul(spread[start : start + self._size]).mul_(self._scale))
-        return tensor
+        """Adds noise of these deviations, of the tensor's shape."""
+        tensor, spread = tensor.contiguous(), deviation.expand(tensor.shape).reshape(-1)
+        return self._along(tensor, self._normal, lambda values, noise, where: erring.shifted(values, noise, spread[where], self._scale))
+
+    def summed(self, tensor: torch.Tensor, squares: torch.Tensor, terms: float | torch.Tensor, alike: bool, unit: float) -> torch.Tensor:
+        """Adds the noise of sums of so many terms (erring.summed); `squares`, and `terms` if they are a tensor, can be expanded to the tensor's shape."""
+        tensor, squares = tensor.contiguous(), squares.expand(tensor.shape).reshape(-1)
+        if isinstance(terms, torch.Tensor):
+            terms = terms.expand(tensor.shape).reshape(-1)
+
+        def step(values: torch.Tensor, noise: torch.Tensor, where: slice) -> torch.Tensor:
+            count = terms[where] if isinstance(terms, torch.Tensor) else terms
+            return erring.summed(values, noise, squares[where], count, LANES, alike, unit, self._scale)
+
+        return self._along(tensor, self._normal, step)
 
     def rounding(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Moves each element by at most half the distance of its neighbours in `dtype`; in place where it is one run of memory."""
-        flat = layout.run_of(tensor)
-        if flat is None:
-            tensor = tensor.contiguous()
-            flat = tensor.view(-1)
-        for start in range(0, flat.numel(), self._size):
-            piece = flat[start : start + self._size]
-            piece.add_(self._part(self._uniform, piece.numel()).mul(spacing(piece, dtype)).mul_(0.5 * self._scale))
-        return tensor
-
-
-def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The distance of neighbouring numbers of `dtype` at fp64 `values`, in fp64; that of the subnormal ones at least. 0 where not finite."""
-    info = torch.finfo(dtype)
-    exponent = (values.contiguous().view(torch.int64) >> 52) & 0x7FF
-    # 2^(e - 1023) · eps, by its bits
-    lowest = 1023 + _log2(info.smallest_normal)
-    bits = exponent.clamp_min(max(1, lowest)).sub_(-_log2(info.eps)).clamp_min_(1) << 52
-    found = bits.view(torch.float64)
-    return torch.where(exponent == 0x7FF, 0.0, found)
-
-
-def _log2(value: float) -> int:
-    return torch.frexp(torch.tensor(value, dtype=torch.float64)).exponent.item() - 1  # type: ignore[return-value]
+        """Moves each element by at most half the distance of its neighbours in `dtype`."""
+        return self._along(tensor, self._uniform, lambda values, noise, _: erring.rounded(values, noise, dtype, 0.5 * self._scale))
 
 
 class Replay(Double):
@@ -320,20 +322,10 @@ class Steps(TorchDispatchMode):
         return self._each(func(*args, **kwargs), [], self.unit)
 
     def _reduced(self, result: torch.Tensor, squares: torch.Tensor, terms: float | torch.Tensor, alike: bool) -> torch.Tensor:
-        """A sum with the noise of its partial sums: a walk over the terms, a drift with what has been summed, and its own rounding. A sum of floats
-        that is asked for as an integer has none."""
+        """A sum with the noise of its partial sums. A sum of floats that is asked for as an integer has none."""
         if not result.is_floating_point():
             return result
-        lanes = terms.clamp_max(LANES) if isinstance(terms, torch.Tensor) else float(min(terms, LANES))
-        total = result.square()
-        spread = squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(self.unit)
-        # Equal terms are rounded alike: their errors add up.
-        added = (lanes**0.5 / 2).clamp_min(1) if isinstance(lanes, torch.Tensor) else max(1.0, lanes**0.5 / 2)
-        if alike:
-            spread = spread * added
-        elif not isinstance(added, float) or added > 1:
-            spread = torch.where(total >= (1 - _EQUAL) * terms * squares, spread * added, spread)
-        return self.noise.normal(result, _finite(spread))
+        return self.noise.summed(result, squares, terms, alike, self.unit)
 
     def _sum(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
         source: torch.Tensor = args[0]
@@ -413,9 +405,10 @@ def _dense(value: Any) -> Any:
 
 
 def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """The product of the squares, in fp64 from fp32: two digits are enough."""
+    """The product of the squares, in fp64, to two digits."""
     scales = [t.abs().nan_to_num_(0.0, 0.0, 0.0).amax().clamp_min(1e-300) if t.numel() else torch.ones((), dtype=t.dtype, device=t.device) for t in (a, b)]
-    x, y = (t.div(s).nan_to_num_(0.0, 0.0, 0.0).to(torch.float32).square_() for t, s in zip((a, b), scales, strict=True))
+    enough = torch.bfloat16 if a.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    x, y = (t.div(s).nan_to_num_(0.0, 0.0, 0.0).square_().to(enough) for t, s in zip((a, b), scales, strict=True))
     return product(x, y).to(torch.float64).mul_((scales[0] * scales[1]).square())
 
 
@@ -428,7 +421,7 @@ def _share(some: torch.Tensor) -> torch.Tensor:
     """That part, of a sample: as much as is equal, but for rounding, to one of its quartiles."""
     ordered, count = some.reshape(-1).sort().values, some.numel()
     usual = ordered[[count // 4, count // 2, 3 * count // 4]]
-    equal = ((ordered - usual[:, None]).abs() <= _EQUAL * usual.abs()[:, None]) & (usual != 0)[:, None]
+    equal = ((ordered - usual[:, None]).abs() <= erring.EQUAL * usual.abs()[:, None]) & (usual != 0)[:, None]
     return equal.double().mean(-1).max()
 
 

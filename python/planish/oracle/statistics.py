@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from planish.oracle.erring import spacing
 from planish.oracle.measure import masks
-from planish.oracle.noise import spacing
 
 _MOST = {"cpu": 1 << 19, "cuda": 1 << 22}  # elements that are looked at so: of larger outputs random rows
 _ROW = 1 << 18

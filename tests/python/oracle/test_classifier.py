@@ -11,7 +11,7 @@ import torch
 from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle import regimes
-from planish.oracle.noise import spacing
+from planish.oracle.erring import spacing
 from planish.oracle.statistics import Pool, Small, View
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "bench" / "gate"))
