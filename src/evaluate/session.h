@@ -13,10 +13,11 @@ namespace planish {
 
 /// Time limits in seconds, and sizes. What a hang costs against what an honest slow task needs.
 struct Limits {
-  double start = 300;   ///< import torch
-  double open = 600;    ///< import a task or a solution, capture, first inputs
-  double oracle = 600;  ///< any other question to the oracle
-  double compile = 60;  ///< one kernel
+  double start = 300;    ///< import torch
+  double open = 600;     ///< import a task or a solution, capture, first inputs
+  double slow_open = 4;  ///< what takes longer is opened for its proof while what will be proved is tested
+  double oracle = 600;   ///< any other question to the oracle
+  double compile = 60;   ///< one kernel
   double load = 60;
   double run = 30;                ///< one run of a candidate
   double memory_check = 180;      ///< two calls under one tool of compute-sanitizer, with the start of its process

@@ -113,6 +113,7 @@ Status TaskEvaluator::renew_device(const std::string& message) {
   device_->runners.discard(worker::Runner::Kind::torch);
   oracle_.reset();
   early_.reset();
+  prover_.reset();
   baseline_.reset();
   if (auto fresh = device_->runners.get(worker::Runner::Kind::native); !fresh.has_value()) {
     auto lost = device_lost(message);
@@ -181,7 +182,9 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     const bool fresh = alone || for_claim;
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, fresh, loaded, evaluation));
     if (go) {
+      open_for_proof(request);
       auto tested = test(*region, request.level, loaded, evaluation);
+      if (prover_ != nullptr) prover_->settle();
       if (!tested.has_value()) {
         release(loaded);
         return std::unexpected(std::move(tested).error());

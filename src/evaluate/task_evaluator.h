@@ -16,6 +16,7 @@
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
 #include "evaluate/early_baseline.h"
+#include "evaluate/early_oracle.h"
 #include "evaluate/file_stamps.h"
 #include "evaluate/needed_work.h"
 #include "evaluate/session.h"
@@ -182,6 +183,11 @@ class TaskEvaluator {
   /// Ends a runner that a candidate may have changed (its clock), so that the next one gets another.
   void replace_runner(Loaded& loaded);
   void release(Loaded& loaded);
+  /// Opens the task for the proof while a program of the whole of it is tested, where opening takes long and the device
+  /// has room for two. Whoever tests settles it before anything is timed.
+  void open_for_proof(const EvaluateRequest& request);
+  /// By an oracle that has answered hello().
+  Result<EarlyOracle::Opened> opened_by(worker::Oracle& oracle) const;
   /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.
   Status prove(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
   /// Waits, away from the device, until a guest that is new has imported PyTorch, and an oracle where one is given.
@@ -247,6 +253,8 @@ class TaskEvaluator {
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
   std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
+  std::unique_ptr<EarlyOracle> prover_;       ///< what opens the task for the proof of what ships
+  double open_seconds_ = 0;                   ///< that the task took to be opened
   std::optional<worker::Runner> yardstick_;   ///< what solutions are timed beside, on the host
   std::optional<std::int64_t> yardstick_handle_;
   std::string yardstick_graph_;   ///< that its model was loaded with

@@ -106,7 +106,9 @@ Status TaskEvaluator::start_oracle() {
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
   if (keeps_twins() && !request_.keep) device_->spares.keep_twin(oracle);
+  const TimePoint begin = real_clock().now();
   auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
+  open_seconds_ = seconds_since(begin);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
   start_what_proves(true);  // where there is no twin, a new one as well
   worker::TaskReply& task = *opened;

@@ -172,6 +172,27 @@ Status TaskEvaluator::import_torch(worker::Runner& runner, worker::Oracle* oracl
   return {};
 }
 
+Result<EarlyOracle::Opened> TaskEvaluator::opened_by(worker::Oracle& oracle) const {
+  EarlyOracle::Opened opened;
+  PLANISH_TRY(opened.task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+  PLANISH_TRY(opened.described, description_of(oracle, "task"));
+  return opened;
+}
+
+void TaskEvaluator::open_for_proof(const EvaluateRequest& request) {
+  constexpr double sets = 8, share = 0.05;  // two models, their references in float64, and what is between
+  const bool ships = request_.ahead && request.level == "full" && request.region == "task";
+  if (prover_ != nullptr || !ships || open_seconds_ < limits_.slow_open || !baseline_fits(sets, share)) return;
+  auto oracle = device_->spares.oracle();
+  if (!oracle.has_value()) return;  // the proof will say why
+  prover_ =
+      std::make_unique<EarlyOracle>(std::move(*oracle), [this](worker::Oracle& process) -> Result<EarlyOracle::Opened> {
+        PLANISH_TRY(const auto hello, process.hello(device_->facts.target, limits_.start));
+        (void)hello;
+        return opened_by(process);
+      });
+}
+
 Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& process,
                                        VerifyReply& reply) {
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
@@ -191,7 +212,14 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   }
   const bool own = !request.trial && touched_;
   std::optional<worker::Oracle> second;
-  if (own) {
+  std::optional<EarlyOracle::Opened> opened;
+  if (auto early = std::exchange(prover_, nullptr); own && early != nullptr) {
+    if (auto ready = early->finish(); ready.has_value()) {
+      second = std::move(ready->process);
+      opened = std::move(ready->opened);
+    }
+  }
+  if (own && !second.has_value()) {
     PLANISH_TRY(second, device_->spares.oracle());
     // Its import takes longer than a claim: whoever proves a baseline, or opens the next task, would wait for the rest.
     if (request_.ahead && !backend::named(device_->facts.target).on_host) device_->spares.prepare_oracle();
@@ -204,15 +232,16 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
   // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
-  PLANISH_CHECK(import_torch(runner, own ? &oracle : nullptr));
+  PLANISH_CHECK(import_torch(runner, own && !opened.has_value() ? &oracle : nullptr));
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
   auto loading =
       with_time_left([&] { return runner.load_module(request.path, request_.task, reply_.graph, limits_.open); });
-  if (own) {
-    PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
-    graph = std::move(task.graph);
+  if (own && !opened.has_value()) {
+    PLANISH_TRY(opened, opened_by(oracle));
   }
-  PLANISH_TRY(const auto described, own ? description_of(oracle, "task") : described(regions_.at("task")));
+  if (opened.has_value()) graph = std::move(opened->task.graph);
+  PLANISH_TRY(const auto described,
+              opened.has_value() ? Result<RegionReply>(std::move(opened->described)) : described(regions_.at("task")));
   reply.skipped = described.skipped;
   reply.degenerate = described.degenerate;
   reply.notes = described.notes;

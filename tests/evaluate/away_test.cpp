@@ -17,6 +17,7 @@
 #include "evaluate/device_host.h"
 #include "evaluate/task_evaluator.h"
 #include "lock_folder.h"
+#include "relu_program.h"
 #include "with_torch.h"
 
 using namespace planish;
@@ -44,7 +45,7 @@ constexpr const char* writes_its_input = "        return x.zero_()";
 /// A task of an evaluator whose device others measure on as well.
 class Watched {
  public:
-  explicit Watched(const worker::Toolbox& box) : tools_(box) {
+  explicit Watched(const worker::Toolbox& box, Limits limits = {}) : tools_(box), limits_(limits) {
     ::setenv("REAL_RUNNER", box.runner.c_str(), 1);
     ::setenv("REAL_PYTHON", box.python.c_str(), 1);
     ::setenv("WATCH_LOG", log_.c_str(), 1);
@@ -173,6 +174,44 @@ TEST_CASE("a task is opened, proved and timed, and everybody imports away from t
   CHECK(watched.noted("baseline hello") == away);
   CHECK(all_held(watched.noted("baseline open")));
   CHECK(all_held(watched.noted("baseline time")));
+  CHECK(Watched::nobody_is_there());
+}
+
+TEST_CASE("a task that takes long to open is opened for its proof while a program of the whole of it is tested") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  Limits limits;
+  limits.slow_open = 0;
+  Watched watched(*box, limits);
+  const auto task = watched.task(true);
+  REQUIRE(task->open());
+  watched.begin();
+  EvaluateRequest whole;
+  whole.region = "task";
+  whole.program = planish::testing::relu_program(
+                      "const float* x = static_cast<const float*>(args[0]); float* y = static_cast<float*>(args[1]);\n"
+                      "for (int i = 0; i < 64 * 128; ++i) { const float v = x[i] < 0 ? 0 : x[i]; y[i] = v * 2; }")
+                      .dump();
+  whole.level = "screen";
+  whole.bench = false;
+  auto tested = task->evaluate(whole);
+  REQUIRE_MESSAGE(tested.has_value(), tested.error().message);
+  CHECK_MESSAGE(tested->outcome == Outcome::ok, tested->message);
+  CHECK(watched.noted("oracle open").empty());  // a first look is no promise to prove it
+
+  whole.level = "full";
+  tested = task->evaluate(whole);
+  REQUIRE_MESSAGE(tested.has_value(), tested.error().message);
+  CHECK_MESSAGE(tested->outcome == Outcome::ok, tested->message);
+  CHECK(watched.noted("oracle open") == Lines{"held"});  // and it is done: what follows can be timed
+  CHECK(watched.noted("oracle mutation_check") == Lines{"held"});
+
+  watched.begin();
+  const auto proved = task->verify(watched.solution(right));
+  REQUIRE_MESSAGE(proved.has_value(), proved.error().message);
+  CHECK_MESSAGE(proved->verified, proved->message);
+  CHECK(watched.noted("oracle open") == Lines{"held", "held"});  // the task's other shapes, of which there is one
+  CHECK(all_held(watched.noted("oracle check")));
   CHECK(Watched::nobody_is_there());
 }
 

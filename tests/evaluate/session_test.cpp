@@ -9,9 +9,11 @@
 #include "base/file.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
+#include "relu_program.h"
 #include "with_torch.h"
 
 using namespace planish;
+using planish::testing::relu_program;
 using planish::testing::tools;
 
 namespace {
@@ -27,39 +29,11 @@ def get_init_inputs():
     return []
 )";
 
-Json program_of(const std::string& body) {
-  Json program = {{"schema", "planish.program/1"},
-                  {"target", "cpu"},
-                  {"arch", "x86-64-v2"},
-                  {"buffers",
-                   {{{"role", "input"},
-                     {"source", {{"kind", "user"}, {"index", 0}}},
-                     {"dtype", "f32"},
-                     {"shape", {64, 128}},
-                     {"strides", {128, 1}}},
-                    {{"role", "output"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}}}},
-                  {"kernels",
-                   {{{"language", "cpp"},
-                     {"entry", "k0"},
-                     {"flags", Json::array()},
-                     {"source", "extern \"C\" void k0(void** args) {\n" + body + "\n}\n"}}}},
-                  {"steps",
-                   {{{"kind", "launch"},
-                     {"kernel", 0},
-                     {"grid", {1, 1, 1}},
-                     {"block", {1, 1, 1}},
-                     {"cluster", {1, 1, 1}},
-                     {"shared", 0},
-                     {"args", {{{"buffer", 0}}, {{"buffer", 1}}}}}}},
-                  {"outputs", {{{"buffer", 1}, {"kind", "user"}}}}};
-  return program;
-}
-
 const std::string head =
     "const float* x = static_cast<const float*>(args[0]); float* y = static_cast<float*>(args[1]); (void)x;";
 
 std::string kernel(const std::string& statement) {
-  return program_of(head + "\nfor (int i = 0; i < 64*128; ++i) { " + statement + " }").dump();
+  return relu_program(head + "\nfor (int i = 0; i < 64*128; ++i) { " + statement + " }").dump();
 }
 
 }  // namespace
@@ -164,12 +138,12 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   expect(kernel("for (volatile int j = 0; j < 1;) {}"), Outcome::hang);
   expect(kernel("((volatile float*)x)[i] = 1;"), Outcome::input_write);
   expect(kernel("((volatile float*)y)[i + 64 * 128 + 16384] = 1;"), Outcome::out_of_bounds);
-  expect(program_of("__builtin_exit(0);").dump(), Outcome::exit);
+  expect(relu_program("__builtin_exit(0);").dump(), Outcome::exit);
   const Evaluation after = evaluate(good);
   CHECK_MESSAGE(after.ok(), name(after.outcome) << ": " << after.message);
 
   // A program of aten steps goes to the torch runner.
-  Json aten = program_of("");
+  Json aten = relu_program("");
   aten["kernels"] = Json::array();
   aten["buffers"].push_back({{"role", "temp"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}});
   aten["steps"] = {
