@@ -4,7 +4,7 @@
     python3 bench/models/guess.py --only sd15-unet --cut FOLDER [--device cpu]
 
 A row: milliseconds a call in turn, launches and PyTorch's steps, the largest error beside eager's result. `--profile` writes the time of each
-launch of a call, with what it computes. `--cut` writes the program and its kernels' sources, and needs no GPU.
+launch of a call, with what it computes. `--cut` writes the program and its kernels' sources, and needs no GPU. `--prove` asks the oracle instead.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
 from each import options_with, run_each  # noqa: E402
 from first_guess import cut_of, executor_of, program_of, read_rate, times_in_turn  # noqa: E402
 from forms import forms_of, rewound  # noqa: E402
+from proof import proof_of  # noqa: E402
 from subjects import STEPS, SUBJECTS  # noqa: E402
 
 
@@ -45,6 +46,8 @@ def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
             options.cut.mkdir(parents=True, exist_ok=True)
             (options.cut / f"{name}.json").write_text(json.dumps(program))
             return row | counted(program) | {"seconds": round(time.monotonic() - begin, 1)}
+        if options.prove:
+            return row | {"proof": proof_of(name, module, subject.call, Path(folder))}
         program, cubins, blobs = program_of(HERE, module, subject.call, Path(folder))
         row |= counted(program) | {"made_s": round(time.monotonic() - begin, 1), "device": torch.cuda.get_device_name()}
         with holders.registered(subject.call):
@@ -92,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", type=Path)
     parser.add_argument("--cut", type=Path)
+    parser.add_argument("--prove", action="store_true", help="no times: what the oracle's gate says of the program on every kind of data")
     parser.add_argument("--rows", type=Path)
     run_each(options_with(parser), guess)
 
