@@ -9,7 +9,8 @@
 /// How attention is cut into tiles on Hopper's tensor cores. A block has some rows of queries and walks over tiles of
 /// keys: their scores leave the tensor core, become weights in registers, which are the first factor of the product
 /// with the values; that product is added to what was there, multiplied by how much the maximum has grown, in fp32. All
-/// factors are pairs of fp16 (see contraction::Scheme::joint). Pure; thread-safe.
+/// factors are pairs of fp16: of queries and keys as contraction::Scheme::joint, whose scores are sums, of weights and
+/// values as Scheme::split, since a weight of one gives a value itself. Pure; thread-safe.
 namespace planish::codegen::attention {
 
 struct Tiling {

@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
         for (int j = 0; j < 8; ++j) {
           const float s = v[i][j] * f * g;
           hi.x[j] = high_part(v[i][j], s);
-          lo.x[j] = low_part_joint(s, hi.x[j]);
+          lo.x[j] = low_part(s, hi.x[j]);
         }
         const long long place = batch * 3072ll + chunk / 12 * 3072ll + row / 8 * 1536ll + chunk % 12 * 128 + r * 16;
         put_chunk(out0 + place, hi);
@@ -316,7 +316,8 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // by FlashAttention's online softmax. Factors are packed before, each as two parts in fp16 with a power of two for a
 // row (a column of v), and products are three: high · high and both of high · low, summed in fp32. Weights are times
 // 2^weight_bits, so that both of their parts are fp16 numbers that matter. One producer thread brings tiles by bulk
-// copies; consumer warpgroups have 64 rows each.
+// copies; consumer warpgroups have 64 rows each. The low parts of weights and values are times 2^11: a row that is one
+// value, however small it is beside its column, is that value to fp32's last places.
 //
 // A row whose sums are not finite is computed again, element by element as the definition says: pairs of fp16 do not
 // say where an infinity times a negative number, or times a part that vanished, belongs.

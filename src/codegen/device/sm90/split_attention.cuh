@@ -3,7 +3,8 @@
 // by FlashAttention's online softmax. Factors are packed before, each as two parts in fp16 with a power of two for a
 // row (a column of v), and products are three: high · high and both of high · low, summed in fp32. Weights are times
 // 2^weight_bits, so that both of their parts are fp16 numbers that matter. One producer thread brings tiles by bulk
-// copies; consumer warpgroups have 64 rows each.
+// copies; consumer warpgroups have 64 rows each. The low parts of weights and values are times 2^11: a row that is one
+// value, however small it is beside its column, is that value to fp32's last places.
 //
 // A row whose sums are not finite is computed again, element by element as the definition says: pairs of fp16 do not
 // say where an infinity times a negative number, or times a part that vanished, belongs.
@@ -137,11 +138,11 @@ PL_DEVICE float sum_of_four(float v) {
   v += __shfl_xor_sync(~0u, v, 1);
   return v + __shfl_xor_sync(~0u, v, 2);
 }
-/// What is left of two numbers whose high parts these are.
+/// What is left of two numbers whose high parts these are, times 2^11.
 PL_DEVICE u32 pack_left(float a, float b, u32 high) {
   float x, y;
   unpack_f16(x, y, high);
-  return pack_f16(a - x, b - y);
+  return pack_f16((a - x) * 2048.0f, (b - y) * 2048.0f);
 }
 PL_DEVICE float larger_or_nan(float a, float b) {
   return a != a || b != b ? a + b : fmaxf(b, a);
@@ -277,6 +278,13 @@ class SplitConsumer {
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < steps_of_values; ++k) step(high[k], 1, k, k != 0), step(low[k], 0, k, true);
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_hold(t);
+#pragma unroll
+    for (int i = 0; i < P::columns / 2; ++i) t[i] *= 0x1p-11f;
+    wgmma_hold(t);
+    wgmma_fence();
 #pragma unroll
     for (int k = 0; k < steps_of_values; ++k) step(high[k], 0, k, true);
     wgmma_commit();
