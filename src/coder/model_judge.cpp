@@ -39,7 +39,8 @@ Json measured(const Evaluation& evaluation) {
   if (evaluation.test && out.contains("test") && out["test"].is_object() && out["test"].contains("cases")) {
     Json failed = Json::array();
     for (std::size_t i = 0; i < evaluation.test->cases.size() && failed.size() < 2; ++i) {
-      if (!evaluation.test->cases[i].ok) failed.push_back(out["test"]["cases"][i]);
+      if (!evaluation.test->cases[i].ok && !evaluation.test->cases[i].outvoted)
+        failed.push_back(out["test"]["cases"][i]);
     }
     out["test"]["cases"] = evaluation.test->cases.size();
     out["test"]["failed"] = std::move(failed);

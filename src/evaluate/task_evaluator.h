@@ -170,6 +170,11 @@ class TaskEvaluator {
   Result<bool> test(Region& region, const std::string& level, Loaded& loaded, Evaluation& evaluation);
   Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome,
                          std::string& message);
+  /// On one data set of a regime, which is a case of the report.
+  Result<bool> test_regime(Region& region, const std::string& level, const std::string& regime, Loaded& loaded,
+                           Evaluation& evaluation);
+  /// Whether the last case missed the gate narrowly, and two further data sets of its regime do not, as in a proof.
+  Result<bool> is_outvoted(Region& region, const std::string& regime, Loaded& loaded, Evaluation& evaluation);
   /// New contents for data[0], unless those that it holds will do for a first look at a candidate (`screen`), which is
   /// on the task's own kind alone. True where they are new; why not is in the report's `skipped` where they were
   /// refused.

@@ -2,7 +2,8 @@
 """Stands in for the interpreter, between the evaluator and what REAL_PYTHON runs, and for the runner, which confines nothing here. The file WATCH_LOG gains
 a line for each process, `KIND started`, and for each answer, `KIND METHOD free` where anybody could have measured on the device at that moment (`held` where
 not): the lock WATCHED_LOCK was taken, is kept for a while after the answer, and the line `KIND METHOD let go` ends that. The file WATCH_FAILS may hold
-`KIND METHOD N`: then what comes after N such lines is an error."""
+`KIND METHOD N`: then what comes after N such lines is an error. With a fourth word, `narrowly`, the answer after N is that of a near miss, those behind it as
+they are."""
 
 import fcntl
 import json
@@ -34,8 +35,24 @@ def note(method: str, word: str) -> None:
 
 def fails(method: str) -> bool:
     words = Path(os.environ["WATCH_FAILS"]).read_text().split()
-    noted = [line for line in log.read_text().splitlines() if line.startswith(f"{kind} {method} ") and not line.endswith("let go")]
-    return words[:2] == [kind, method] and len(noted) > int(words[2])
+    return words[:2] == [kind, method] and len(words) == 3 and count(method) > int(words[2])
+
+
+def misses(method: str) -> bool:
+    words = Path(os.environ["WATCH_FAILS"]).read_text().split()
+    return words[:2] == [kind, method] and words[3:] == ["narrowly"] and count(method) == int(words[2]) + 1
+
+
+def count(method: str) -> int:
+    return sum(line.startswith(f"{kind} {method} ") and not line.endswith("let go") for line in log.read_text().splitlines())
+
+
+def near_miss(message: dict) -> bytes:
+    """A check's answer, over its limit by a fifth."""
+    result = message["result"]
+    result |= {"ok": False, "problem": "mismatch", "message": "it is to miss"}
+    result["outputs"][0] |= {"ratio": 1.2, "statistic": "99 %"}
+    return json.dumps(message).encode() + b"\n"
 
 
 def answered(message: dict) -> tuple[str, int | None]:
@@ -78,7 +95,10 @@ while True:
             break
         said += data
         *lines, said = said.split(b"\n")
-        taken = [(*answered(message), message["id"]) for message in map(json.loads, lines) if "id" in message]
+        answers = [message for message in map(json.loads, lines) if "id" in message]
+        taken = [(*answered(message), message["id"]) for message in answers]
+        if taken and misses(taken[-1][0]):
+            data = near_miss(answers[-1])
         if taken and fails(taken[-1][0]):
             data = json.dumps({"id": taken[-1][2], "error": {"kind": "made_up", "message": "it is to fail"}}).encode() + b"\n"
         send(outer, data, fds)
