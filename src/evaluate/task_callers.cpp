@@ -37,12 +37,23 @@ Result<bool> TaskEvaluator::task_answers(const ModuleUnderTest& tested, std::str
   return check.ok || check.problem == "finite_only";
 }
 
+Result<bool> TaskEvaluator::gives_another_in_other_mode(const ModuleUnderTest& tested) {
+  if (!other_mode_.contains(tested.variant)) {
+    PLANISH_TRY(other_mode_[tested.variant], tested.oracle.other_mode(tested.data.name, limits_.oracle));
+  }
+  return !other_mode_[tested.variant].value_or(true);
+}
+
 Result<bool> TaskEvaluator::passes_other_callers(const ModuleUnderTest& tested, const VerifyRequest& request,
                                                  const std::vector<std::string_view>& callers, VerifyReply& reply) {
   std::error_code ignored;
   const bool shipped = std::filesystem::is_directory(request.path, ignored);
   for (const std::string_view caller : callers) {
     const std::string& data = tested.data.name;
+    if (caller == "other_mode") {
+      PLANISH_TRY(const bool other, gives_another_in_other_mode(tested));
+      if (other) continue;
+    }
     PLANISH_CHECK(tested.oracle.poison(data, limits_.oracle));
     TestCase item;
     item.regime = reply.cases.back().regime;

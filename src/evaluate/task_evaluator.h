@@ -213,6 +213,9 @@ class TaskEvaluator {
   Result<bool> passes_other_callers(const ModuleUnderTest& tested, const VerifyRequest& request,
                                     const std::vector<std::string_view>& callers, VerifyReply& reply);
   Result<bool> task_answers(const ModuleUnderTest& tested, std::string_view caller);
+  /// Whether the task gives other results in its other mode (dropout): then nothing is asked of a solution there. By
+  /// the oracle, once, on the data set that comes first.
+  Result<bool> gives_another_in_other_mode(const ModuleUnderTest& tested);
   /// What was right is called many times more, and with its counts and clocks moved on; then it must be right on new
   /// data.
   Status prove_many_calls(const ModuleUnderTest& tested, const VerifyRequest& request, VerifyReply& reply);
@@ -253,6 +256,7 @@ class TaskEvaluator {
   OpenReply reply_;
   FileStamps files_;                                          ///< of what the task was made of
   bool variants_ = false;                                     ///< the task's file declares other shapes
+  std::map<int, std::optional<bool>> other_mode_;             ///< by variant, whether its other mode gives the same
   std::map<std::vector<std::string>, ClaimReply> baselines_;  ///< by modes, for those who need no new ones
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;

@@ -131,12 +131,26 @@ Result<CheckReply> Oracle::check(const std::string& data, const std::string& sta
   return read_check(reply.result);
 }
 
-Result<std::optional<bool>> Oracle::repeat(const std::string& data, double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("repeat", Json{{"data", data}}, {}, timeout_seconds));
-  ObjectReader reader(reply.result, "protocol", "repeat");
+namespace {
+
+/// A truth, or nothing where none is known.
+Result<std::optional<bool>> same_of(const Child::Reply& reply, const char* method) {
+  ObjectReader reader(reply.result, "protocol", method);
   const Json* same = reader.get("same");
   PLANISH_CHECK(reader.finish());
   return same->is_boolean() ? std::optional<bool>(same->get<bool>()) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<bool>> Oracle::repeat(const std::string& data, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("repeat", Json{{"data", data}}, {}, timeout_seconds));
+  return same_of(reply, "repeat");
+}
+
+Result<std::optional<bool>> Oracle::other_mode(const std::string& data, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("other_mode", Json{{"data", data}}, {}, timeout_seconds));
+  return same_of(reply, "other_mode");
 }
 
 Result<MutationReply> Oracle::mutation_check(const std::string& region, double timeout_seconds) {

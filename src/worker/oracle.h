@@ -48,6 +48,8 @@ class Oracle {
                            bool digest = false);
   /// Whether eager gives the same bits each time on what the data hold; nothing where memory does not suffice.
   Result<std::optional<bool>> repeat(const std::string& data, double timeout_seconds);
+  /// Whether the task's own model gives the same on it in its other mode; nothing where it cannot be called so.
+  Result<std::optional<bool>> other_mode(const std::string& data, double timeout_seconds);
   Result<MutationReply> mutation_check(const std::string& region, double timeout_seconds);
   Result<RegimesReply> regimes(const std::string& region, double timeout_seconds);
   Status drop(const std::string& data, double timeout_seconds);

@@ -424,6 +424,26 @@ class Region:
             return None
         return all(torch.equal(as_bytes(first[v]), as_bytes(again[v])) for v in wanted)
 
+    def answers_in_other_mode(self, data: DataSet) -> bool | None:
+        """Of the whole task: whether its model gives on these inputs in its other mode (train() where it evaluates, eval() where it trains) what it gives
+        in its own. None where it cannot be called so, or nothing is known."""
+        inputs = data.input_tensors()
+        results = self.task.results_of_model(inputs, "other_mode") if self.name == WHOLE else None
+        expected = self.expected(data)
+        if results is None or expected.part is not None:
+            return None
+        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
+        users = [out for out, kind in zip(expected.outputs, kinds, strict=True) if kind == "user"]
+        if len(results) != len(users):
+            return None
+        for out, theirs in zip(users, results, strict=True):
+            if theirs.shape != out.shape or theirs.dtype != dtype_of(self.task.graph["values"][out.value]["dtype"]):
+                return None
+            _, trouble, _ = judge_output(expected, out.position, theirs, None, inputs, "screen")
+            if trouble is not None:
+                return False
+        return True
+
     # -- checking --
 
     def check(self, data: DataSet, stage: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Service:
         self.data: dict[str, DataSet] = {}
 
     def handlers(self) -> dict[str, Handler]:
-        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "repeat", "mutation_check", "regimes", "drop")
+        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "repeat", "other_mode", "mutation_check", "regimes", "drop")
         return {name: self._handler(name) for name in methods}
 
     def _handler(self, name: str) -> Handler:
@@ -152,6 +152,11 @@ class Service:
         """Whether eager, run twice more on this data, gives the same bits."""
         data = self._data(params)
         return {"same": self.regions[data.region].repeats(data)}
+
+    def other_mode(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Whether the task's own model gives the same on this data in its other mode."""
+        data = self._data(params)
+        return {"same": self.regions[data.region].answers_in_other_mode(data)}
 
     def mutation_check(self, params: dict[str, Any]) -> dict[str, Any]:
         return mutation_check(self._region(params))

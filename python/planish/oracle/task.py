@@ -15,6 +15,7 @@ from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish import generators
+from planish.callers import mode_of
 from planish.capture import Captured, LoadedTask, capture, check_forward, draws, load_task, opaque
 from planish.capture.opaque import Module
 from planish.capture.source import line_of
@@ -270,8 +271,9 @@ class Task:
         except Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 
-    def results_of_model(self, inputs: Mapping[int, torch.Tensor]) -> list[torch.Tensor] | None:
-        """What the model itself gives, its tensors in order, with these values of all the graph's inputs. None where it cannot be called so."""
+    def results_of_model(self, inputs: Mapping[int, torch.Tensor], caller: str = "") -> list[torch.Tensor] | None:
+        """What the model itself gives, its tensors in order, with these values of all the graph's inputs; `caller` (planish.callers) has it in that one's
+        mode. None where it cannot be called so."""
         try:
             leaves, tree = pytree.tree_flatten(self.loaded.make_inputs(OPEN_SEED, self.device))
             state: dict[str, torch.Tensor] = {}
@@ -282,7 +284,7 @@ class Task:
                     state[item["name"]] = inputs[item["value"]].clone()
             args, kwargs = pytree.tree_unflatten(leaves, tree)
             self._restore_generator(inputs)
-            with torch.no_grad():
+            with torch.no_grad(), mode_of(caller, self.model):
                 called = partial(torch.func.functional_call, self.model, state)
                 return [t.detach() for t in _tensors(answer_of(lambda *a, **k: called(a, k), args, kwargs))]
         except Exception as error:

@@ -20,13 +20,13 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from planish import generators
+from planish.callers import call_of, differentiates, inputs_of, mode_of
 from planish.capture import LoadedTask, draws, load_task
 from planish.capture.beside import offer
 from planish.capture.variation import INIT_SEED, draws_of, varied
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
-from planish.runner.callers import call_of, differentiates, inputs_of, mode_of
 from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from planish import rt
+from planish.callers import CALLERS
 from planish.errors import PlanishError, first_line, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner import own_tmp
-from planish.runner.callers import CALLERS
 from planish.runner.handles import Bound, Handle, ProgramHandle
 from planish.runner.timing import Limits, Stopwatch, summary
 from planish.wire import answer_bell, await_bell

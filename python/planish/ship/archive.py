@@ -81,9 +81,7 @@ class Shipped:
                     native = any(step["kind"] != "aten" for step in self.program["steps"])
                     binaries = [self.files.path(name) for name in self.manifest["binaries"]]
                     runtime = self.files.path("libplanish_rt.so") if native else None
-                    found = self.module.Executor(
-                        self.program, binaries, self._constant, runtime, device, self.manifest.get("effects", [])
-                    )
+                    found = self.module.Executor(self.program, binaries, self._constant, runtime, device, self.manifest.get("effects", []))
                 except AttributeError as error:  # of a library: a live module's folder is run by the installed version
                     found = f"made by Planish {self.manifest.get('planish', 'of another version')}, which this one cannot run ({error}); optimise it again"
                 except (OSError, self.module.ExecutorError) as error:
