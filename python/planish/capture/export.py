@@ -34,7 +34,7 @@ from planish.capture.known_values import KnownValues
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.loops import unroll_loops
 from planish.capture.numbers import Numbers, document
-from planish.capture.packed_attention import name_packed_attention
+from planish.capture.packed_attention import ATTENTION, name_packed_attention
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
@@ -253,11 +253,6 @@ def _drop_assertions(graph_module: fx.GraphModule) -> None:
     graph_module.recompile()
 
 
-def _has_value(result: Any, read: bool) -> bool:
-    """Whether a result gets a place in the document: one in a type that kernels do not know only where something reads it."""
-    return isinstance(result, torch.Tensor) and (read or result.dtype in arguments.DTYPES)
-
-
 class _Writer:
     """Writes one exported program as a graph document."""
 
@@ -378,8 +373,8 @@ class _Writer:
         if isinstance(result, torch.Tensor):
             outs = [self._add_value(node, None, result)]
         elif isinstance(result, Iterable):
-            read = {user.args[1] for user in node.users}
-            outs = [self._add_value(node, k, item) if _has_value(item, k in read) else None for k, item in enumerate(result)]
+            read = {user.args[1] for user in node.users} if node.target._schema.name == f"aten::{ATTENTION}" else None
+            outs = [self._add_value(node, k, t) if isinstance(t, torch.Tensor) and (read is None or k in read) else None for k, t in enumerate(result)]
         else:
             raise unsized(node, self.path)
         self.nodes.append(node)

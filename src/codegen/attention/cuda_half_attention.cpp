@@ -70,7 +70,8 @@ class HalfEstimate {
       return static_cast<double>(span.end - span.begin) * tile + begin;
     };
     const std::int64_t grid = std::min<std::int64_t>(device_.sms, tiles);
-    if (half_.tests.empty()) return std::ceil(static_cast<double>(tiles) / static_cast<double>(grid)) * cost(0);
+    if (half_.tests.empty() && !half_.packing)
+      return std::ceil(static_cast<double>(tiles) / static_cast<double>(grid)) * cost(0);
     std::vector<double> of_block, loads(static_cast<std::size_t>(grid), 0.0);
     for (std::int64_t block = 0; block < blocks; ++block) of_block.push_back(cost(block));
     const std::int64_t each = plan.section * blocks;
@@ -115,12 +116,13 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
   const auto all = half_sections(half, device);
   // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor, or be read by
   // several multiprocessors at about the same time; and those that read the same masks should do so together.
-  const std::int64_t bytes = 2 * half.key_count * (half.features + half.columns) / half.grouped;
+  const std::int64_t sequences = half.packing ? half.packing->count : 1;
+  const std::int64_t bytes = 2 * half.key_count / sequences * (half.features + half.columns) / half.grouped;
   std::vector<std::int64_t> near;
   if (half.sharing > 1 && half.sharing * bytes <= device.l2_bytes / 2) near.push_back(half.sharing);
   for (const std::int64_t section : all | std::views::reverse) {
     const bool stays = section * bytes <= device.l2_bytes * 3 / 4 || section * 8 <= device.sms;
-    if (section == 1 || (!half.tests.empty() && stays)) near.push_back(section);
+    if (section == 1 || ((half.packing || !half.tests.empty()) && stays)) near.push_back(section);
   }
   std::vector<std::pair<double, Genome>> found;
   for (const int consumers : {2, 3, 1}) {

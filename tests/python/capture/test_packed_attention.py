@@ -98,8 +98,7 @@ def test_a_call_is_one_node_with_its_reference(model: nn.Module, window: tuple[i
     assert [node["op"] for node in captured.graph["nodes"]] == [f"aten.{ATTENTION}.default", "aten.mul.Tensor"]
     node = captured.graph["nodes"][0]
     assert [arg["name"] for arg in node["args"][:5]] == ["query", "key", "value", "cum_seq_q", "cum_seq_k"]
-    dtypes = {captured.graph["values"][out]["dtype"] for out in node["outs"] if out is not None}
-    assert dtypes <= {"bf16", "f32"}  # states of generators that nothing reads have no value
+    assert node["outs"] == [node["outs"][0], None, None, None, None]  # what nothing reads has no value
     inputs = dict(zip([i["value"] for i in captured.graph["inputs"]], captured.flat_inputs(tuple(tensors), {}), strict=True))
     result = captured.graph["outputs"][0]["value"]
     run = Interpreter(captured, range(len(captured.nodes)))
