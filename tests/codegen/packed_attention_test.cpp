@@ -169,8 +169,10 @@ TEST_CASE("the device file of attention computes packed sequences on a CPU, what
     std::string text = printed.back().printed;
     text.replace(text.find("extern \"C\""), 10, "");
     source += fmt::format(
-        "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args, int blocks) {{\n  std::vector<char> "
-        "maps(blocks * 384);\n  return run_blocks(blocks, {2}, [&] {{ case{0}::planish_kernel({3}(unsigned "
+        "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args, int blocks, bool skew) {{\n  skewed = "
+        "skew;\n  "
+        "std::vector<char> maps(blocks * 384);\n  return run_blocks(blocks, {2}, [&] {{ "
+        "case{0}::planish_kernel({3}(unsigned "
         "short*)args[5], maps.data()); }});\n}}\n",
         i, text, printed.back().threads, call);
   }
@@ -181,13 +183,16 @@ TEST_CASE("the device file of attention computes packed sequences on a CPU, what
     CAPTURE(i);
     const Packed& p = cases[i].packed;
     PackedData data(p);
-    const auto run = library.function<bool(void**, int)>(fmt::format("run{}", i));
+    const auto run = library.function<bool(void**, int, bool)>(fmt::format("run{}", i));
     std::vector<std::uint16_t> out(static_cast<std::size_t>(p.tokens() * p.heads * p.columns), 0x7fff);
     void* const of_queries = p.wide ? static_cast<void*>(data.of_queries.data()) : data.narrow_queries.data();
     void* const of_keys = p.wide ? static_cast<void*>(data.of_keys.data()) : data.narrow_keys.data();
     void* args[6] = {data.q.data(), data.k.data(), data.v.data(), of_queries, of_keys, out.data()};
-    REQUIRE(run(args, static_cast<int>((printed[i].tiles + 1) / 2)));
-    CHECK(worst_of(p, data, out) < 1.2);
+    for (const bool skewed : {false, true}) {
+      std::ranges::fill(out, 0x7fff);
+      REQUIRE(run(args, static_cast<int>((printed[i].tiles + 1) / 2), skewed));
+      CHECK(worst_of(p, data, out) < 1.2);
+    }
     // Rows that no sequence has see no key.
     for (std::int64_t at = data.of_queries.back() * p.heads * p.columns; at < static_cast<std::int64_t>(out.size());
          ++at)
@@ -196,7 +201,7 @@ TEST_CASE("the device file of attention computes packed sequences on a CPU, what
     for (auto& each : data.narrow_queries) each = each * 37 % 101 - 20;
     for (auto& each : data.narrow_keys) each = 90 - each * 3;
     for (auto& each : data.of_queries) each = each * 37 % 101 - 20;
-    CHECK(run(args, 2));
+    CHECK(run(args, 2, false));
   }
 }
 
