@@ -16,6 +16,7 @@
 #include "codegen/attention/half.h"
 #include "codegen/attention/half_kernel.h"
 #include "codegen/compiled.h"
+#include "codegen/composed_of_guesses.h"
 #include "codegen/cost.h"
 #include "codegen/device/device_files.h"
 #include "codegen/devices.h"
@@ -256,6 +257,59 @@ TEST_CASE("packed sequences have one schedule, on Hopper alone") {
   REQUIRE_FALSE(seeds(*few, h200()).empty());
   CHECK(emit(*few, h200(), seeds(*few, h200()).front())->source.contains("packed = true"));
   CHECK(seeds(*kernel, older("sm_80")).empty());
+}
+
+/// A layer: a product that gives q, k and v, attention of what lies in its result, a scale behind, and a product.
+GraphBuilder packed_layer(std::int64_t tokens, std::int64_t sequences, std::int64_t heads, std::int64_t features) {
+  const DType half = DType::bf16;
+  const std::int64_t width = heads * features;
+  GraphBuilder g;
+  const int x = g.input({tokens, width}, half), offsets = g.input({sequences + 1}, DType::i32),
+            weight = g.input({3 * width, width}, half), last = g.input({width, width}, half);
+  const int all = g.node("linear.default", {V("input", x), V("weight", weight), N("bias")}, {tokens, 3 * width}, half);
+  const std::vector<std::int64_t> strides{3 * width, width, features, 1}, own{3 * width, features, 1};
+  const int parts = g.node("view.default", {V("self", all), L("size", {tokens, 3, heads, features})},
+                           {tokens, 3, heads, features}, half, strides);
+  const auto part = [&](std::int64_t n) {
+    return g.node("select.int", {V("self", parts), I("dim", 1), I("index", n)}, {tokens, heads, features}, half, own);
+  };
+  const int q = part(0), k = part(1), v = part(2);
+  const Shape shape{tokens, heads, features};
+  const int attended =
+      g.node("_flash_attention_forward.default",
+             {V("query", q), V("key", k), V("value", v), V("cum_seq_q", offsets), V("cum_seq_k", offsets),
+              I("max_q", tokens), I("max_k", tokens), F("dropout_p", 0.0), B("is_causal", true),
+              B("return_debug_mask", false), N("scale"), N("window_size_left"), N("window_size_right"), N("seqused_k"),
+              N("alibi_slopes"), N("block_table"), N("num_splits")},
+             shape, half);
+  for (int i = 0; i < 4; ++i) g.graph.nodes.back().outs.emplace_back();  // what nothing reads
+  const int doubled = g.node("mul.Tensor", {V("self", attended), F("other", 2.0)}, shape, half);
+  const int flat = g.node("view.default", {V("self", doubled), L("size", {tokens, width})}, {tokens, width}, half);
+  g.output(g.node("linear.default", {V("input", flat), V("weight", last), N("bias")}, {tokens, width}, half));
+  return g;
+}
+
+TEST_CASE("a layer of packed sequences is one program of kernels") {
+  const auto program = composed_of_guesses(packed_layer(4096, 16, 16, 64));
+  int packed = 0;
+  for (const auto& kernel : program.kernels) {
+    if (!kernel.source.contains("packed = true")) continue;
+    ++packed;
+    CHECK(kernel.source.contains("sequences = 16"));
+    // Rows lie where the product has left them.
+    CHECK(kernel.source.contains("tensor_map_stride<1>(map, 6144ull)"));
+  }
+  CHECK(packed == 1);
+  CHECK(std::ranges::none_of(program.steps,
+                             [](const auto& step) { return std::holds_alternative<program::Aten>(step); }));
+  // On other GPUs the operator stays PyTorch's, and what is around it does not.
+  PartitionOptions options;
+  options.limits.contractions = options.limits.narrow_products = true;
+  const GraphBuilder g = packed_layer(4096, 16, 16, 64);
+  const auto cut = partition(g.graph, options);
+  REQUIRE(cut.has_value());
+  CHECK(std::ranges::none_of(cut->regions,
+                             [](const Region& region) { return region.kernel.anchor == Anchor::attention; }));
 }
 
 TEST_CASE("what no schedule of packed sequences computes is not lowered") {

@@ -61,21 +61,12 @@ class AttentionTemplate : public Template {
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override { return attention_cost(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
-    auto half = half_schedule(kernel, device);
-    if (is_packed(kernel)) {
-      if (half) return half;
-      return std::make_unique<NoSchedule>("attention", "packed sequences are read by tensor maps, in tiles that fit");
-    }
     if (auto few = decode_schedule(kernel, device)) return few;
-    if (half) return half;
+    if (auto half = half_schedule(kernel, device)) return half;
     if (auto warps = mma_attention_schedule(kernel, device)) return warps;
     if (auto why = attention_lacks(kernel, device); !why.empty())
       return std::make_unique<NoSchedule>("attention", std::move(why));
     return std::make_unique<FusedAttention>(kernel, *attention_of(kernel), device);
-  }
-  static bool is_packed(const Kernel& kernel) {
-    const auto parts = attention_of(kernel);
-    return parts && attention::packing_of(kernel, *parts);
   }
   /// Null where factors are no 16-bit tensors, or none of its tiles fits.
   static std::unique_ptr<const Schedule> half_schedule(const Kernel& kernel, const Device& device) {
