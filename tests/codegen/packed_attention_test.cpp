@@ -127,16 +127,16 @@ std::vector<PackedCase> packed_cases() {
   return {
       // Sequences of no queries, of no keys, shorter than a tile and of several.
       {{.queries = {70, 0, 3, 140, 1}, .keys = {90, 5, 0, 33, 17}, .heads = 2, .dtype = bf16, .odd = true},
-       {2, 32, 2, true, true, 2}},
+       {2, 32, 2, true, true, 2, true}},
       {{.queries = {70, 3, 130}, .heads = 4, .shared = 2, .features = 64, .columns = 64, .right = 0, .dtype = f16},
-       {1, 48, 1, false, false, 4}},
+       {1, 48, 1, false, false, 4, true}},
       // Places count from the last key, so that the first queries see none.
       {{.queries = {80, 20, 9}, .keys = {40, 64, 9}, .heads = 2, .right = 0, .dtype = bf16, .odd = true},
        {2, 16, 3, true, false, 1}},
       {{.queries = {150, 65}, .heads = 1, .left = 40, .right = 0, .scale = 0.3, .dtype = bf16, .wide = true},
        {1, 16, 2, true, false, 1}},
       {{.queries = {66, 30, 5}, .keys = {50, 70, 3}, .heads = 2, .left = 9, .right = 4, .dtype = f16},
-       {3, 16, 2, false, true, 1}},
+       {3, 16, 2, false, true, 1, true}},
       // Rows behind the last sequence, and more sequences than a warp has lanes.
       {{.queries = std::vector<int>(37, 3), .heads = 2, .right = 0, .dtype = bf16, .behind = 7},
        {1, 16, 2, true, false, 2}},
@@ -169,13 +169,19 @@ TEST_CASE("the device file of attention computes packed sequences on a CPU, what
     }
     std::string text = printed.back().printed;
     text.replace(text.find("extern \"C\""), 10, "");
-    source += fmt::format(
-        "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args, int blocks, bool skew) {{\n  skewed = "
-        "skew;\n  "
-        "std::vector<char> maps(blocks * 384);\n  return run_blocks(blocks, {2}, [&] {{ "
-        "case{0}::planish_kernel({3}(unsigned "
-        "short*)args[5], maps.data()); }});\n}}\n",
-        i, text, printed.back().threads, call);
+    source += fmt::format(R"(namespace case{0} {{
+{1}}}
+extern "C" bool run{0}(void** args, int blocks, bool skew) {{
+  skewed = skew;
+  std::vector<char> maps(blocks * 384);
+  unsigned counters[2] = {{0, 0}};
+  const bool ended = run_blocks(blocks, {2}, [&] {{
+    case{0}::planish_kernel({3}(unsigned short*)args[5], maps.data(){4});
+  }});
+  return ended && counters[0] == 0 && counters[1] == 0;
+}}
+)",
+                          i, text, printed.back().threads, call, cases[i].plan.deals ? ", counters" : "");
   }
   for (std::size_t found = 0; (found = source.find("extern __shared__", found)) != source.npos;)
     source.replace(found, source.find('\n', found) - found, "using ::pl_smem;");
@@ -247,7 +253,8 @@ TEST_CASE("packed sequences have one schedule, on Hopper alone") {
     const auto emitted = emit(*kernel, h200(), guess);
     REQUIRE(emitted);
     CHECK(emitted->after.empty());
-    CHECK(emitted->args.size() == 6);
+    CHECK(emitted->args.size() == 7);
+    CHECK(emitted->zeroed == std::vector<int>{1});
     CHECK(emitted->shared <= h200().shared_bytes);
     CHECK(emitted->grid[0] == h200().sms);
   }

@@ -154,7 +154,9 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
 Result<Emitted> emit_half_attention(const Kernel& kernel, const Attention& parts, const HalfAttention& half,
                                     const Device& device, const Genome& genome) {
   if (const auto why = half_attention_illegal(half, device, genome); !why.empty()) return fail("illegal_genome", why);
-  auto printed = attention::print_half_kernel(kernel, parts, half, half_plan_of(genome), device.shared_bytes);
+  HalfTiling plan = half_plan_of(genome);
+  plan.deals = half.packing && half.unit_count * attention::blocks_of_unit(half, plan) > device.sms;
+  auto printed = attention::print_half_kernel(kernel, parts, half, plan, device.shared_bytes);
   Emitted out;
   out.language = "cuda";
   out.entry = "planish_kernel";
@@ -167,6 +169,11 @@ Result<Emitted> emit_half_attention(const Kernel& kernel, const Attention& parts
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.scratch_bytes.push_back(out.grid[0] * attention::half_map_bytes);
   out.args.push_back({Emitted::Argument::Kind::scratch, 0});
+  if (plan.deals) {
+    out.scratch_bytes.push_back(attention::half_counter_bytes);
+    out.args.push_back({Emitted::Argument::Kind::scratch, 1});
+    out.zeroed = {1};
+  }
   return out;
 }
 

@@ -270,8 +270,8 @@ std::int64_t blocks_of_unit(const HalfAttention& a, const HalfTiling& plan) {
 std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan, int exchange) {
   constexpr std::int64_t line = 128, alignment = 1024, barriers = 128;
   const std::int64_t features = whole(a.features, 64) / 64, columns = whole(a.columns, 64) / 64;
-  // Of packed sequences, and of what is before and behind them, the number of blocks before each.
-  const std::int64_t table = a.packing ? whole(4 * (a.packing->count + 2), 16) : 0;
+  // Of packed sequences, and of what is behind them, the number of blocks before each; and what deals blocks out.
+  const std::int64_t table = a.packing ? whole(4 * (a.packing->count + 2), 16) + 48 : 0;
   return alignment + barriers + table +
          line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
          4 * std::int64_t{plan.consumers} * 8 * (exchange + 8) * 4;

@@ -52,7 +52,8 @@ struct HalfTiling {
   int stages = 2;     ///< places for a tile of k and for one of v
   bool overlap = true;
   bool ping_pong = true;
-  int section = 1;  ///< units whose blocks run side by side
+  int section = 1;     ///< units whose blocks run side by side
+  bool deals = false;  ///< of packed sequences: blocks ask for their next rows, so that long ones hold up none
 };
 
 /// Columns that a warp's lanes hand each other at once before the epilogue: whole lines of results where there is room.

@@ -343,7 +343,8 @@ class WarpgroupPrinter : public HalfPrinter {
   void tiling() override {
     line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
                      plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
-    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {};", plan_.overlap, plan_.ping_pong));
+    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {}, deals = {};", plan_.overlap, plan_.ping_pong,
+                     plan_.deals));
   }
 
   void factors() override {
@@ -383,7 +384,12 @@ class WarpgroupPrinter : public HalfPrinter {
   }
 
   void entry() override {
-    kernel(128 * (plan_.consumers + 1), 1, "char* __restrict__ maps", "attention<Policy>(f, pl_smem, maps);");
+    const int threads = 128 * (plan_.consumers + 1);
+    if (plan_.deals)
+      kernel(threads, 1, "char* __restrict__ maps, unsigned* __restrict__ counters",
+             "attention<Policy>(f, pl_smem, maps, counters);");
+    else
+      kernel(threads, 1, "char* __restrict__ maps", "attention<Policy>(f, pl_smem, maps);");
   }
 
   const HalfTiling plan_;

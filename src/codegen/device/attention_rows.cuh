@@ -18,7 +18,7 @@ struct AttentionSpan {
   int begin, end, free_begin, free_end;
 };
 
-/// What a block has at a turn: rows from `row` on, of a sequence that ends at `end` and has so many keys.
+/// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
 template <typename P>
 struct AttentionPart {
   int unit, row, end, first_key, keys;
@@ -72,11 +72,16 @@ PL_DEVICE void attention_find(const F& f, const int* before, int block, Attentio
   part.keys = n < P::sequences ? max(f.keys_end(n) - part.first_key, 0) : 0;
 }
 
-/// Blocks go through sections in one order and then in the other, so that each has as many long ones as any.
-template <typename P, typename L, typename F>
-PL_DEVICE bool attention_turn(const F& f, const int* before, int turn, AttentionPart<P>& part) {
+/// The tile that is a block's at a turn: blocks go through sections in one order and then in the other, so that each
+/// has as many long ones as any.
+PL_DEVICE int attention_tile(int turn) {
   const int grid = (int)gridDim.x, block = (int)blockIdx.x;
-  const int tile = turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
+  return turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
+}
+
+/// What a tile is; false behind the last one.
+template <typename P, typename L, typename F>
+PL_DEVICE bool attention_turn(const F& f, const int* before, int tile, AttentionPart<P>& part) {
   int blocks = L::blocks;
   if constexpr (P::packed) blocks = before[P::sequences + 1];
   if (tile >= (P::packed ? blocks * P::units : L::tiles)) return false;

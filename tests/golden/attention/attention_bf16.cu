@@ -22,6 +22,7 @@
 //   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
 //                               run time
 //   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -86,7 +87,7 @@ PL_WGMMA_REGISTERS(pl_values, 24, "bf16", 1)
 struct Policy {
   static constexpr int features = 40, columns = 24, rows = 100, keys = 130, units = 6;
   static constexpr int tile_keys = 80, consumers = 1, stages = 2, section = 1, exchange = 32;
-  static constexpr bool overlap = true, ping_pong = false;
+  static constexpr bool overlap = true, ping_pong = false, deals = false;
   static constexpr bool bf16 = true, plain = true, masks = true, packed = false;
   static constexpr int sequences = 0;
   static constexpr float scale = 0x1.d32b66p-3f, natural = 0x1.43d136p-3f, slack = 0;

@@ -22,6 +22,7 @@
 //   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
 //                               run time
 //   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -86,7 +87,7 @@ PL_WGMMA_REGISTERS(pl_values, 64, "f16", 1)
 struct Policy {
   static constexpr int features = 64, columns = 64, rows = 200, keys = 200, units = 2;
   static constexpr int tile_keys = 112, consumers = 1, stages = 2, section = 2, exchange = 64;
-  static constexpr bool overlap = true, ping_pong = false;
+  static constexpr bool overlap = true, ping_pong = false, deals = false;
   static constexpr bool bf16 = false, plain = true, masks = true, packed = false;
   static constexpr int sequences = 0;
   static constexpr float scale = 0x1.715476p-3f, natural = 0x1p-3f, slack = 0;

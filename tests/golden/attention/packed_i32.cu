@@ -1,6 +1,6 @@
 // genome: pingpong=1 pipeline_depth=1 raster=4 stages=2 tile_m=128 tile_n=128
-// launch: grid 132x1x1 block 384x1x1 cluster 1x1x1 shared 183504
-// arguments: input0 input1 input2 input3 output0 scratch0
+// launch: grid 132x1x1 block 384x1x1 cluster 1x1x1 shared 183552
+// arguments: input0 input1 input2 input3 output0 scratch0 scratch1
 // ---- tests/golden/shared/place_prelude.cu ----
 // Attention of many queries in 16 bits: out = epilogue(softmax(score(q · kᵀ)) · v), a block's rows of queries at a
 // time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie;
@@ -22,6 +22,7 @@
 //   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
 //                               run time
 //   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -86,7 +87,7 @@ PL_WGMMA_REGISTERS(pl_values, 128, "bf16", 1)
 struct Policy {
   static constexpr int features = 128, columns = 128, rows = 8192, keys = 8192, units = 32;
   static constexpr int tile_keys = 128, consumers = 2, stages = 2, section = 4, exchange = 64;
-  static constexpr bool overlap = true, ping_pong = true;
+  static constexpr bool overlap = true, ping_pong = true, deals = true;
   static constexpr bool bf16 = true, plain = true, masks = true, packed = true;
   static constexpr int sequences = 16;
   static constexpr float scale = 0x1.0527dcp-3f, natural = 0x1.6a09e6p-4f, slack = 0;
@@ -221,8 +222,8 @@ struct Functors {
   }
 };
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(384, 1) planish_kernel(const int* __restrict__ in0, const unsigned short* __restrict__ in1, const unsigned short* __restrict__ in2, const unsigned short* __restrict__ in3, unsigned short* __restrict__ out0, char* __restrict__ maps) {
+extern "C" __global__ void __launch_bounds__(384, 1) planish_kernel(const int* __restrict__ in0, const unsigned short* __restrict__ in1, const unsigned short* __restrict__ in2, const unsigned short* __restrict__ in3, unsigned short* __restrict__ out0, char* __restrict__ maps, unsigned* __restrict__ counters) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const Functors f{in0, in1, in2, in3, out0};
-  attention<Policy>(f, pl_smem, maps);
+  attention<Policy>(f, pl_smem, maps, counters);
 }

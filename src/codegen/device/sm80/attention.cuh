@@ -77,7 +77,7 @@ class MmaAttention {
 
   PL_DEVICE void run(float* exchange) {
     AttentionPart<P> part;
-    for (int turn = 0; attention_turn<P, L>(f, nullptr, turn, part); ++turn) {
+    for (int turn = 0; attention_turn<P, L>(f, nullptr, attention_tile(turn), part); ++turn) {
       const int row = part.row;
       unit = part.unit;
       const int lane = (int)threadIdx.x % 32;

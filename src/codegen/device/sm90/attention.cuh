@@ -19,6 +19,7 @@
 //   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
 //                               run time
 //   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -61,7 +62,8 @@ struct AttentionLayout {
   static constexpr int exchange_at = barriers_at + 128;
   static constexpr int exchange_pitch = P::exchange + 8;
   static constexpr int before_at = exchange_at + 4 * P::consumers * 8 * exchange_pitch * 4;
-  static constexpr int bytes = before_at + (P::packed ? ((P::sequences + 2) * 4 + 15) / 16 * 16 : 0);
+  static constexpr int deal_at = before_at + (P::packed ? ((P::sequences + 2) * 4 + 15) / 16 * 16 : 0);
+  static constexpr int bytes = deal_at + (P::packed ? 48 : 0);
   static constexpr int threads = 128 * (P::consumers + 1);
   static constexpr int blocks = (P::rows + rows - 1) / rows;  // of a unit
   static constexpr int tiles = blocks * P::units;
@@ -80,15 +82,60 @@ struct AttentionBarriers {
   PL_DEVICE u32 values_out(int stage) const { return base + 16 + 8 * (3 * P::stages + stage); }
 };
 
+/// Tiles in the order in which blocks ask for them: the producer asks ahead, and tells the consumers. `counters`, in
+/// global memory: how many have been asked for, and how many blocks have ended; they are zeros before and behind.
+template <typename P>
+class AttentionDeal {
+ public:
+  PL_DEVICE AttentionDeal(u32 shared, int* told, unsigned* global)
+      : barriers(shared), tiles(told), counters(global), ahead((int)blockIdx.x) {}
+
+  PL_DEVICE static void init(u32 shared) {
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(shared + 8 * i, 1);
+      barrier_init(shared + 16 + 8 * i, 4 * P::consumers);
+    }
+  }
+  PL_DEVICE int ask() {
+    const int tile = ahead;
+    ahead = (int)(gridDim.x + atomicAdd(counters, 1u));
+    barrier_wait(barriers + 16 + 8 * place.stage, place.parity ^ 1);
+    tiles[place.stage] = tile;
+    barrier_arrive(barriers + 8 * place.stage);
+    place.step();
+    return tile;
+  }
+  PL_DEVICE int take(int lane) {
+    barrier_wait(barriers + 8 * place.stage, place.parity);
+    const int tile = __shfl_sync(~0u, tiles[place.stage], 0);
+    if (lane == 0) barrier_arrive(barriers + 16 + 8 * place.stage);
+    place.step();
+    return tile;
+  }
+  PL_DEVICE void end() {
+    __threadfence();
+    if (atomicAdd(counters + 1, 1u) != (unsigned)gridDim.x - 1) return;
+    counters[0] = 0;
+    counters[1] = 0;
+  }
+
+ private:
+  const u32 barriers;
+  int* const tiles;
+  unsigned* const counters;
+  int ahead;
+  PipelinePlace<2> place;
+};
+
 /// One thread: asks for all that the consumers will read.
 template <typename P, typename F>
-PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const int* before) {
+PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const int* before, AttentionDeal<P>& deal) {
   using L = AttentionLayout<P>;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   PipelinePlace<P::stages> keys, values;
   u32 parity = 0;  // of queries
   AttentionPart<P> part;
-  for (int turn = 0; attention_turn<P, L>(f, before, turn, part); ++turn) {
+  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.ask() : attention_tile(turn), part); ++turn) {
     const AttentionSpan span = attention_span<P, L>(f, part);
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
@@ -119,6 +166,7 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const i
       values.step();
     }
   }
+  if (P::deals) deal.end();
 }
 
 template <typename P, typename F>
@@ -132,10 +180,11 @@ class AttentionConsumer {
     warp = (int)threadIdx.x % 128 / 32;
   }
 
-  PL_DEVICE void run(float* exchange, const int* before) {
+  PL_DEVICE void run(float* exchange, const int* before, AttentionDeal<P>& deal) {
     if (P::ping_pong && group == P::consumers - 1) hand_on();
     u32 parity = 0;
-    for (int turn = 0; attention_turn<P, L>(f, before, turn, part); ++turn) {
+    for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.take(lane) : attention_tile(turn), part);
+         ++turn) {
       own_row = part.row + group * 64 + warp * 16;
       row0 = min(own_row + lane / 4, part.rows_end() - 1);
       row1 = min(own_row + lane / 4 + 8, part.rows_end() - 1);
@@ -326,8 +375,9 @@ PL_DEVICE constexpr int attention_producer_registers(int consumers) {
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
 /// 1024 of dynamic shared memory at `memory`, and maps_bytes of global memory a block at `maps`. Any number of blocks.
+/// `counters`: two zeros, where P::deals.
 template <typename P, typename F>
-PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
+PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned* counters = nullptr) {
   using L = AttentionLayout<P>;
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
@@ -342,6 +392,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
       barrier_init(barriers.keys_out(i), 4 * P::consumers);
       barrier_init(barriers.values_out(i), 4 * P::consumers);
     }
+    if (P::deals) AttentionDeal<P>::init(base + L::deal_at);
     barrier_init_fence();
   }
   if (threadIdx.x < 32) {
@@ -360,17 +411,19 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
     }
   }
   int* const before = (int*)(memory + (base - shared_address(memory)) + L::before_at);
+  AttentionDeal<P> deal(base + L::deal_at, before + (L::deal_at + 32 - L::before_at) / 4, counters);
   if constexpr (P::packed) {
     if (threadIdx.x / 32 == 1) attention_count<P, L>(f, before);
   }
   __syncthreads();
   if (group == 0) {
     if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers)>();
-    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps, before);
+    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
     if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
     AttentionConsumer<P, F> consumer(f, base, group - 1);
-    consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before);
+    consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before,
+                 deal);
   }
 }
