@@ -27,7 +27,7 @@ _RENAMED = {"cu_seq_q": "cum_seq_q", "cu_seq_k": "cum_seq_k"}
 _DROPOUT = "dropout"
 _DROPPED = {"window_size", "enable_gqa"}
 #: Scores that are held at once, over heads and queries.
-_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 25}
+_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 24}
 
 
 def is_wrapped(target: Any) -> bool:

@@ -16,6 +16,7 @@ from planish.errors import PlanishError
 from planish.oracle import regimes
 from planish.oracle.interpret import Double, Interpreter
 from planish.oracle.noise import Replay
+from planish.oracle.promoted import in_double, named, stands_for
 from torch import nn
 
 varlen = pytest.importorskip("torch.nn.attention.varlen")
@@ -165,3 +166,13 @@ def test_offsets_are_drawn_as_offsets_of_sequences_no_longer_than_the_call_allow
         empty += int((lengths == 0).any())
         different.add(tuple(fresh.tolist()))
     assert empty >= 30 and len(different) >= 15
+
+
+@pytest.mark.parametrize(("model", "window", "scale"), CALLS)
+def test_a_module_without_a_graph_has_the_same_reference(model: nn.Module, window: tuple[int, int], scale: float | None) -> None:
+    tensors = drawn()
+    wide = [named(t.double(), torch.bfloat16) if t.is_floating_point() else t for t in tensors]
+    with in_double():
+        found = model(*wide)
+    assert found.dtype == torch.float64 and stands_for(found) == torch.bfloat16
+    assert torch.allclose(found, 2 * wanted(tensors, window, scale), atol=1e-12)
