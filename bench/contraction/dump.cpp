@@ -2,21 +2,27 @@
 // [--large] [--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...: emits products (or convolutions) of
 // several shapes with their first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192
 // pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
-// times. `--arch sm_80` emits what it would for an A100, which runs on later GPUs too, and leaves out what is PyTorch's
-// there.
+// times. `--packed TEXT` emits attention over packed sequences in place of products: of "16 34000 32 8 128 -1 0" there
+// are 16 in 34,000 tokens, 32 heads that share 8 of keys, 128 features, and a window without a left and with nothing
+// right of the query (bench/attention/varlen.py times those). `--arch sm_80` emits what it would for an A100, which
+// runs on later GPUs too, and leaves out what is PyTorch's there.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "backend/architecture.h"
 #include "codegen/attention_samples.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction_samples.h"
+#include "codegen/cost.h"
 #include "codegen/genome.h"
 #include "codegen/lower/narrow_products.h"
+#include "codegen/packed_samples.h"
 
 namespace {
 
@@ -48,6 +54,22 @@ std::vector<samples::ContractionSample> attention_cases(bool large) {
   return all;
 }
 
+/// Kernels know how many sequences and tokens there are, and no lengths.
+Result<samples::ContractionSample> packed_case(const std::string& text) {
+  std::istringstream in(text);
+  std::int64_t count = 0;
+  int tokens = 0;
+  samples::Packed packed;
+  in >> count >> tokens >> packed.heads >> packed.shared >> packed.features >> packed.left >> packed.right;
+  if (!in || count < 1 || tokens < 1) return fail("usage", "not seven numbers: " + text);
+  packed.columns = packed.features;
+  packed.queries = packed.keys = std::vector<int>(static_cast<std::size_t>(count), 0);
+  packed.queries[0] = packed.keys[0] = tokens;
+  PLANISH_TRY(auto kernel, samples::packed_kernel(packed));
+  const double products = cost(kernel).products;
+  return samples::ContractionSample{"packed", text, std::move(kernel), products};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,6 +81,7 @@ int main(int argc, char** argv) {
   device.arch = "sm_90a";
   int random = 0;
   std::vector<Genome> changes;
+  std::vector<samples::ContractionSample> packed;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--large") {
@@ -88,6 +111,13 @@ int main(int argc, char** argv) {
       device.sms = std::atoi(argv[++i]);
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
+    } else if (arg == "--packed" && i + 1 < argc) {
+      auto one = packed_case(argv[++i]);
+      if (!one) {
+        std::fprintf(stderr, "error: %s\n", one.error().message.c_str());
+        return 2;
+      }
+      packed.push_back(std::move(*one));
     } else if (arg == "--genome" && i + 1 < argc) {
       auto change = genome_from_text(argv[++i]);
       if (!change) {
@@ -99,23 +129,25 @@ int main(int argc, char** argv) {
       std::fprintf(
           stderr,
           "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
-          "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...\n",
+          "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]... [--packed TEXT]...\n",
           argv[0]);
       return 2;
     }
   }
-  if (!large) device.l2_bytes = 1;  // small ones stand for large ones, whose results are many times the cache
+  if (!large && packed.empty())
+    device.l2_bytes = 1;  // small ones stand for large ones, whose results are many times the cache
   std::mt19937_64 rng(1);
   json out = json::array();
-  for (const auto& sample : attention      ? attention_cases(large)
-                            : transposed   ? samples::transposed_samples(large)
-                            : pooled       ? samples::pooled_samples(large)
-                            : folded       ? samples::folded_samples(large)
-                            : spread       ? samples::spread_samples(large)
-                            : layers       ? samples::layer_samples()
-                            : last         ? samples::channels_last_samples(large)
-                            : convolutions ? samples::convolution_samples(large)
-                                           : samples::contraction_samples(large)) {
+  for (const auto& sample : !packed.empty() ? packed
+                            : attention     ? attention_cases(large)
+                            : transposed    ? samples::transposed_samples(large)
+                            : pooled        ? samples::pooled_samples(large)
+                            : folded        ? samples::folded_samples(large)
+                            : spread        ? samples::spread_samples(large)
+                            : layers        ? samples::layer_samples()
+                            : last          ? samples::channels_last_samples(large)
+                            : convolutions  ? samples::convolution_samples(large)
+                                            : samples::contraction_samples(large)) {
     if (tensor_cores(device) != TensorCores::warpgroups && multiplies_wide(sample.kernel)) continue;
     auto genomes = seeds(sample.kernel, device);
     if (convolutions || last || layers || transposed || pooled || folded ||

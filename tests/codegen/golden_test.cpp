@@ -22,6 +22,7 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
+#include "codegen/packed_samples.h"
 #include "codegen/templates/template.h"
 #include "column_samples.h"
 #include "contraction_samples.h"
@@ -209,6 +210,9 @@ std::vector<Golden> golden_sources() {
   out.add("product", "linear_gelu_sm80", samples::linear_sample(2048, 4096, 1024, half).kernel, older("sm_80"));
   samples::Heads causal{.heads = 8, .keyed = 2, .queries = 512, .keys = 512, .features = 128, .dtype = half};
   causal.causal = true;
+  const samples::Packed packed{
+      .queries = std::vector<int>(16, 512), .heads = 32, .shared = 8, .features = 128, .columns = 128, .right = 0};
+  out.add("attention", "packed", *samples::packed_kernel(packed), h200());
   out.add("attention", "causal_sm80", samples::attention_sample(causal).kernel, older("sm_80"));
   out.add("product", "bmm_sm86", samples::heads_sample(8, 12, 512, 64, half).kernel, older("sm_86"));
   out.add("skinny", "linear_gelu_sm80", samples::linear_sample(4, 2048, 2048, half).kernel, older("sm_80"));

@@ -191,6 +191,7 @@ static void barrier_check(Barrier& b) {
 }
 static void barrier_init(u32 at, int arrivals) { barrier_at(at) = {arrivals, arrivals, 0, 0}; }
 static void barrier_init_fence() {}
+static void fence_shared_copies() {}
 static void barrier_arrive(u32 at) { --barrier_at(at).left; barrier_check(barrier_at(at)); }
 static void barrier_expect(u32 at, int bytes) { barrier_at(at).bytes += bytes; barrier_arrive(at); }
 static u32 in_block(u32 at, int rank) { return at % shared_size + rank * shared_size; }

@@ -46,6 +46,7 @@ check "$here/tests/gpu/recurrence_check.py"
 check "$here/tests/gpu/graph_check.py"
 check "$here/tests/gpu/habits_check.py"
 check "$here/tests/gpu/covered_check.py"
+check "$here/tests/gpu/varlen_check.py"
 # PLANISH_CHEATS_TABLE: also write the table (docs/results/cheats_cuda.md).
 if [ -n "${PLANISH_CHEATS_TABLE:-}" ]; then set -- --out "$PLANISH_CHEATS_TABLE"; else set --; fi
 check "$here/tests/cheats/run_corpus.py" --target cuda "$@"

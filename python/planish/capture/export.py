@@ -34,6 +34,7 @@ from planish.capture.known_values import KnownValues
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.loops import unroll_loops
 from planish.capture.numbers import Numbers, document
+from planish.capture.packed_attention import ATTENTION, name_packed_attention
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
@@ -205,6 +206,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         graph_module.graph.eliminate_dead_code()
     _drop_assertions(graph_module)
     name_grouped_products(graph_module.graph)
+    name_packed_attention(graph_module.graph, path)
     weigh_beside_sinks(graph_module.graph)
     count_in_places(graph_module.graph, Ranges(known_values), path)
     ask_instead_of_writing(graph_module.graph)
@@ -371,7 +373,8 @@ class _Writer:
         if isinstance(result, torch.Tensor):
             outs = [self._add_value(node, None, result)]
         elif isinstance(result, Iterable):
-            outs = [self._add_value(node, k, item) if isinstance(item, torch.Tensor) else None for k, item in enumerate(result)]
+            read = {user.args[1] for user in node.users} if node.target._schema.name == f"aten::{ATTENTION}" else None
+            outs = [self._add_value(node, k, t) if isinstance(t, torch.Tensor) and (read is None or k in read) else None for k, t in enumerate(result)]
         else:
             raise unsized(node, self.path)
         self.nodes.append(node)

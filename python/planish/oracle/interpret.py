@@ -19,6 +19,7 @@ from planish import float8, generators, rt
 from planish.capture import draws
 from planish.capture.grouped import grouped_product
 from planish.capture.opaque import Module
+from planish.capture.packed_attention import ATTENTION, packed_attention
 from planish.oracle import layout, module_runs
 from planish.oracle.promoted import promote, promote_dtype, to_tf32
 from planish.oracle.sample import FEW, has_few_values, sample
@@ -198,6 +199,8 @@ class Double(Mode):
             wide_args, wide_kwargs = (), _with_epsilon(node, _bound(node, wide_args, wide_kwargs))
         if name == "_grouped_mm":  # it has no form in fp64
             return [grouped_product(**_bound(node, wide_args, wide_kwargs))]
+        if name == ATTENTION:  # nor has this
+            return packed_attention(**_bound(node, wide_args, wide_kwargs))
         if name in _DIVIDED_BY_SIX:
             return [_divided_by_six(name, _bound(node, wide_args, wide_kwargs)["self"])]
         try:

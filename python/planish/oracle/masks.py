@@ -21,7 +21,7 @@ _CHOOSING = {
     "embedding", "gather", "index", "index_select", "index_put", "scatter", "scatter_add", "scatter_reduce", "take", "_unsafe_index", "masked_scatter",
     "masked_select", "nonzero", "index_add", "index_copy", "index_fill", "repeat_interleave", "_grouped_mm", "searchsorted", "bucketize", "one_hot",
     "nll_loss_forward", "nll_loss2d_forward", "segment_reduce", "bincount", "put", "constant_pad_nd", "_embedding_bag", "_embedding_bag_forward_only",
-    "div", "remainder", "fmod", "floor_divide",
+    "div", "remainder", "fmod", "floor_divide", "_flash_attention_forward",
 }  # fmt: skip
 _KINDS = 4
 

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture.opaque import Module
+from planish.capture.packed_attention import ATTENTION
 from planish.oracle import erring, layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name, quantised
@@ -33,7 +34,7 @@ TF32_UNIT = 2.0**-11
 _SHARE = 0.25
 _PICKED = 5
 LANES = 1024  # terms that one lane of a sum adds in turn
-ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
+ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", ATTENTION}
 _ADDS = {"add", "sub", "rsub"}
 _HUGE = 2.0**60  # beside such a number what is usual is nothing, in double too
 _ROUNDED_ONCE = {"add", "sub", "rsub", "mul", "div", "sqrt", "square", "reciprocal", "lerp", "addcmul", "addcdiv", "leaky_relu", "_to_copy"}

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture import draws
 from planish.capture.grouped import grouped_product
+from planish.capture.packed_attention import is_wrapped, lacking, packed_attention, unwrapped
 from planish.oracle import layout
 
 aten = torch.ops.aten
@@ -210,6 +211,11 @@ class Promoting(Reads):
     def _call(self, func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, dtype: torch.dtype) -> Any:
         if func is aten._grouped_mm.default:  # it has no form in fp64
             func = grouped_product
+        if func is aten._flash_attention_forward.default or is_wrapped(func):  # nor have these
+            given = draws.bound(func, wide_args, wide_kwargs)
+            call = unwrapped(given) if is_wrapped(func) else given
+            if call is not None and not lacking(call):
+                return tuple(self.how.call(packed_attention, (), call, dtype)[: len(func._schema.returns)])
         try:
             return self.how.call(func, wide_args, wide_kwargs, dtype)
         except (torch.OutOfMemoryError, MemoryError):

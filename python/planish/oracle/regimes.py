@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
 from planish import float8
 from planish.capture.arguments import values_read
+from planish.capture.packed_attention import ATTENTION
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.masks import Mask
 from planish.oracle.sample import FEW, has_few_values, sample
@@ -27,6 +29,16 @@ UNDEFINED = ("rows", "large", "labels", "no_labels", "masks", *NONFINITE)
 _SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
 #: Of integers that say where groups end (label_inputs()).
 ENDS = "ends"
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Of integers that say where sequences begin and, the last one, end: how long one may be."""
+
+    most: int
+
+
+Label = int | str | Offsets | None
 _KEPT = {"view", "reshape", "_to_copy", "squeeze", "unsqueeze", "expand", "clone", "alias", "detach", "contiguous"}
 _PIECE = 1 << 25
 
@@ -76,9 +88,9 @@ def variances(captured: Captured) -> set[int]:
     return found
 
 
-def label_inputs(captured: Captured) -> dict[int, int | str | None]:
+def label_inputs(captured: Captured) -> dict[int, Label]:
     """User inputs of integers that are labels, of which one value means none (they are compared with a constant, which decides whether they or
-    something else are used), with that value; or the segments of a sum (None); or the ends of groups (ENDS)."""
+    something else are used), with that value; or the segments of a sum (None); or the ends of groups (ENDS); or the offsets of sequences (Offsets)."""
     graph = captured.graph
     made = {out: node for node in graph["nodes"] for out in node["outs"] if out is not None}
     users = {i["value"] for i in graph["inputs"] if i["kind"] == "user" and "i" in graph["values"][i["value"]]["dtype"]}
@@ -93,7 +105,7 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
             value = next((arg["value"] for arg in before["args"] if "value" in arg), None) if kept and before is not None else None
         return None
 
-    found: dict[int, int | str | None] = {}
+    found: dict[int, Label] = {}
     for node in graph["nodes"]:
         name, args = node["op"].split(".")[1], {arg["name"]: arg for arg in node["args"]}
         if name == "where":
@@ -108,6 +120,12 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
             value = source(args["offs"].get("value"))
             if value is not None:
                 found[value] = ENDS
+        elif name == ATTENTION:
+            for offsets, most in (("cum_seq_q", "max_q"), ("cum_seq_k", "max_k")):
+                value, known = source(args[offsets].get("value")), args[most].get("int")
+                if value is not None and known is not None:
+                    before = found.get(value)
+                    found[value] = Offsets(min(known, before.most) if isinstance(before, Offsets) else known)
         elif name in _SEGMENTS and (name != "index_put" or args["accumulate"].get("bool")):
             index = args[_SEGMENTS[name]]
             for value in [source(v) for v in [index.get("value"), *index.get("values", [])]]:
@@ -116,7 +134,7 @@ def label_inputs(captured: Captured) -> dict[int, int | str | None]:
     return found
 
 
-def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mapping[int, bool], masks: Mapping[int, Mask]) -> bool:
+def applies(regime: str, labels: Mapping[int, Label], integers: Mapping[int, bool], masks: Mapping[int, Mask]) -> bool:
     """Whether a task with these labels (label_inputs), integers (integers.py) and masks (masks.py) has such data. That none of many labels counts is a
     case of its own, which a tenth never is."""
     if regime in ("integers", "masks"):
@@ -126,19 +144,21 @@ def applies(regime: str, labels: Mapping[int, int | str | None], integers: Mappi
     return regime != "labels" or bool(labels)
 
 
-def no_labels(like: torch.Tensor, ignored: int | str | None) -> torch.Tensor:
+def no_labels(like: torch.Tensor, ignored: Label) -> torch.Tensor:
     """All of them ignored; segments and groups as they are."""
     return torch.full_like(like, ignored) if isinstance(ignored, int) else like
 
 
-def draw_labels(like: torch.Tensor, ignored: int | str | None, generator: torch.Generator) -> torch.Tensor:
+def draw_labels(like: torch.Tensor, ignored: Label, generator: torch.Generator) -> torch.Tensor:
     """Labels of which a tenth is ignored; segments of which all but one are empty; ends of groups of which all but one are empty, or (in every
-    second set) about half."""
+    second set) about half; offsets of sequences likewise."""
     fresh, count = like.clone(), like.numel()
     if count == 0:
         return fresh
     if isinstance(ignored, str):
         return _draw_ends(like, generator)
+    if isinstance(ignored, Offsets):
+        return _draw_offsets(like, ignored.most, generator)
     if ignored is None:
         where = int(torch.randint(0, count, (), generator=generator, device=generator.device))
         return fresh.fill_(int(like.reshape(-1)[where]))
@@ -157,6 +177,27 @@ def _draw_ends(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     ends = places.sort().values
     ends[-1] = last
     return ends.to(like.dtype).to(like.device).reshape(like.shape)
+
+
+def _draw_offsets(like: torch.Tensor, most: int, generator: torch.Generator) -> torch.Tensor:
+    """Offsets of as many sequences, of as many tokens in all and none longer than `most`: in every second set as many as can be are empty, else about half
+    are as short as the others let them."""
+
+    def below(n: int) -> int:
+        return int(torch.randint(0, n, (), generator=generator, device=generator.device))
+
+    offsets = [int(n) for n in like.tolist()]
+    count, left = len(offsets) - 1, offsets[-1] - offsets[0]
+    if left > count * most or any(b - a > most or b < a for a, b in pairwise(offsets)):
+        return like.clone()  # whoever made them knows better
+    lengths, few = [0] * count, below(2) == 0
+    order = torch.randperm(count, generator=generator, device=generator.device).tolist()
+    for turn, n in enumerate(order):
+        low, high = max(0, left - (count - turn - 1) * most), min(most, left)
+        lengths[n] = high if few else low if turn % 2 else low + below(high - low + 1)
+        left -= lengths[n]
+    fresh = torch.tensor([offsets[0], *lengths], device=like.device).cumsum(0)
+    return torch.empty_like(like).copy_(fresh)
 
 
 def bounded_domain(captured: Captured) -> bool:

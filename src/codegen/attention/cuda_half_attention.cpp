@@ -70,7 +70,8 @@ class HalfEstimate {
       return static_cast<double>(span.end - span.begin) * tile + begin;
     };
     const std::int64_t grid = std::min<std::int64_t>(device_.sms, tiles);
-    if (half_.tests.empty()) return std::ceil(static_cast<double>(tiles) / static_cast<double>(grid)) * cost(0);
+    if (half_.tests.empty() && !half_.packing)
+      return std::ceil(static_cast<double>(tiles) / static_cast<double>(grid)) * cost(0);
     std::vector<double> of_block, loads(static_cast<std::size_t>(grid), 0.0);
     for (std::int64_t block = 0; block < blocks; ++block) of_block.push_back(cost(block));
     const std::int64_t each = plan.section * blocks;
@@ -115,12 +116,13 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
   const auto all = half_sections(half, device);
   // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor, or be read by
   // several multiprocessors at about the same time; and those that read the same masks should do so together.
-  const std::int64_t bytes = 2 * half.key_count * (half.features + half.columns) / half.grouped;
+  const std::int64_t sequences = half.packing ? half.packing->count : 1;
+  const std::int64_t bytes = 2 * half.key_count / sequences * (half.features + half.columns) / half.grouped;
   std::vector<std::int64_t> near;
   if (half.sharing > 1 && half.sharing * bytes <= device.l2_bytes / 2) near.push_back(half.sharing);
   for (const std::int64_t section : all | std::views::reverse) {
     const bool stays = section * bytes <= device.l2_bytes * 3 / 4 || section * 8 <= device.sms;
-    if (section == 1 || (!half.tests.empty() && stays)) near.push_back(section);
+    if (section == 1 || ((half.packing || !half.tests.empty()) && stays)) near.push_back(section);
   }
   std::vector<std::pair<double, Genome>> found;
   for (const int consumers : {2, 3, 1}) {
@@ -152,7 +154,9 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
 Result<Emitted> emit_half_attention(const Kernel& kernel, const Attention& parts, const HalfAttention& half,
                                     const Device& device, const Genome& genome) {
   if (const auto why = half_attention_illegal(half, device, genome); !why.empty()) return fail("illegal_genome", why);
-  auto printed = attention::print_half_kernel(kernel, parts, half, half_plan_of(genome), device.shared_bytes);
+  HalfTiling plan = half_plan_of(genome);
+  plan.deals = half.packing && half.unit_count * attention::blocks_of_unit(half, plan) > device.sms;
+  auto printed = attention::print_half_kernel(kernel, parts, half, plan, device.shared_bytes);
   Emitted out;
   out.language = "cuda";
   out.entry = "planish_kernel";
@@ -165,6 +169,11 @@ Result<Emitted> emit_half_attention(const Kernel& kernel, const Attention& parts
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.scratch_bytes.push_back(out.grid[0] * attention::half_map_bytes);
   out.args.push_back({Emitted::Argument::Kind::scratch, 0});
+  if (plan.deals) {
+    out.scratch_bytes.push_back(attention::half_counter_bytes);
+    out.args.push_back({Emitted::Argument::Kind::scratch, 1});
+    out.zeroed = {1};
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/attention/last_keys.h"
+#include "codegen/attention/packing.h"
 #include "codegen/cheapest.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/emit/cuda_limits.h"
@@ -161,6 +162,7 @@ class DecodeSchedule : public Schedule {
 
 Result<Decode> decode_of(const Kernel& kernel, const Attention& a) {
   if (!decodes(a)) return no_decode("more rows of queries than a fragment has");
+  if (attention::packing_of(kernel, a)) return no_decode("packed sequences, each with keys of its own");
   if (a.scores.k.size() != 1 || a.values.n.size() != 1) return no_decode("features or columns that lie apart");
   Decode d;
   d.units = a.scores.batches;

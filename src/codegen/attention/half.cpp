@@ -30,11 +30,14 @@ class HalfFinder {
     const Contraction &s = a_.scores, &o = a_.values;
     if (s.n.size() != 1 || s.k.size() != 1 || o.n.size() != 1) return no("keys, features or columns of several dims");
     if (s.m.empty()) return no("one row of queries");
+    out_.packing = packing_of(k_, a_);
+    if (!out_.packing && std::ranges::any_of(k_.nodes, gathers)) return no("places known at run time alone");
     out_.key = s.n[0];
     out_.feature = s.k[0];
     out_.column = o.n[0];
     // Heads that share keys are rows of one product; the longest dim makes tiles.
-    out_.row = *std::ranges::max_element(s.m, {}, [&](int v) { return k_.space.extent(v); });
+    out_.row = out_.packing ? out_.packing->row
+                            : *std::ranges::max_element(s.m, {}, [&](int v) { return k_.space.extent(v); });
     out_.units = s.batch;
     for (const int v : s.m) {
       if (v == out_.row) continue;
@@ -51,7 +54,9 @@ class HalfFinder {
     PLANISH_TRY(out_.values, operand(o.second, out_.column, out_.key, false));
     if (of(out_.keys) != of(out_.queries) || of(out_.values) != of(out_.queries)) return no("factors of several types");
     out_.element = of(out_.queries);
+    if (out_.packing) out_.tests = out_.packing->tests;
     find_score();
+    if (out_.packing && !out_.plain) return no("packed sequences with scores that are more than products");
     if (!out_.plain) order_units();
     return std::move(out_);
   }
@@ -190,8 +195,8 @@ class HalfFinder {
   }
 
   void find_score() {
-    int id = a_.score;
-    for (bool found = true; found;) {
+    int id = out_.packing ? out_.packing->score : a_.score;
+    for (bool found = !out_.packing; found;) {
       id = exact(id);
       found = take_choice(node(id), &HalfFinder::is_none, nullptr, id);
       if (found || node(id).op != Op::add) continue;
@@ -258,13 +263,16 @@ Result<HalfAttention> half_attention_of(const Kernel& kernel, const Attention& a
 }
 
 std::int64_t blocks_of_unit(const HalfAttention& a, const HalfTiling& plan) {
-  return whole(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
+  const std::int64_t blocks = whole(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
+  return a.packing ? blocks + a.packing->count : blocks;  // each sequence's last one may be a part of one
 }
 
 std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan, int exchange) {
   constexpr std::int64_t line = 128, alignment = 1024, barriers = 128;
   const std::int64_t features = whole(a.features, 64) / 64, columns = whole(a.columns, 64) / 64;
-  return alignment + barriers +
+  // Of packed sequences, and of what is behind them, the number of blocks before each; and what deals blocks out.
+  const std::int64_t table = a.packing ? whole(4 * (a.packing->count + 2), 16) + 48 : 0;
+  return alignment + barriers + table +
          line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
          4 * std::int64_t{plan.consumers} * 8 * (exchange + 8) * 4;
 }
@@ -274,8 +282,16 @@ int exchange_of(const HalfAttention& a, const HalfTiling& plan, std::int64_t sha
 }
 
 KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t row) {
-  const std::int64_t last = std::min(row + 64 * std::int64_t{plan.consumers}, a.rows) - 1;
-  KeyTiles out{0, whole(a.key_count, plan.keys) / plan.keys};
+  const std::int64_t step = 64 * std::int64_t{plan.consumers};
+  std::int64_t last = std::min(row + step, a.rows) - 1, keys = a.key_count;
+  if (a.packing) {
+    const std::int64_t rows = std::max<std::int64_t>(a.rows / a.packing->count, 1);
+    keys = std::max<std::int64_t>(keys / a.packing->count, 1);
+    row = row / step % (whole(rows, step) / step) * step;
+    last = std::min(row + step, rows) - 1 + keys - rows;
+    row += keys - rows;
+  }
+  KeyTiles out{0, whole(keys, plan.keys) / plan.keys};
   for (const PlaceTest& test : a.tests) {
     const std::int64_t most = test.constant + test.row * (test.row > 0 ? last : row);
     if (test.key < 0)

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "codegen/attention/attention.h"
+#include "codegen/attention/packing.h"
 #include "codegen/kernel.h"
 
 /// Attention whose q, k and v are 16-bit tensors: the device file `sm90/attention.cuh` reads them by tensor maps where
@@ -24,11 +26,6 @@ struct MappedOperand {
   std::vector<Step> units;  ///< the unit's variables that it moves with: at most three
 };
 
-/// row · r + key · k + constant ≥ 0, of a query r and a key k by their places.
-struct PlaceTest {
-  std::int64_t row = 0, key = 0, constant = 0;
-};
-
 struct HalfAttention {
   DType element = DType::bf16;
   MappedOperand queries, keys, values;
@@ -37,11 +34,12 @@ struct HalfAttention {
   std::int64_t grouped = 1;  ///< so many neighbours share k and v
   int row = -1, key = -1, feature = -1, column = -1;  ///< variables
   std::int64_t unit_count = 1, rows = 1, key_count = 1, features = 1, columns = 1;
-  std::vector<PlaceTest> tests;  ///< a key that fails one counts nothing for the query
-  int score = -1;                ///< node: the score of one that passes them all
-  bool plain = false;            ///< it is q · k times `factor`
-  double factor = 1;             ///< otherwise what q · k is times where `score` reads it
-  std::vector<int> ahead;        ///< loads that scores of neighbouring keys read as neighbours, in aligned pairs
+  std::vector<PlaceTest> tests;    ///< a key that fails one counts nothing for the query
+  std::optional<Packing> packing;  ///< sequences, in which `tests` count places; nothing else is looked up then
+  int score = -1;                  ///< node: the score of one that passes them all
+  bool plain = false;              ///< it is q · k times `factor`
+  double factor = 1;               ///< otherwise what q · k is times where `score` reads it
+  std::vector<int> ahead;          ///< loads that scores of neighbouring keys read as neighbours, in aligned pairs
 };
 
 /// Error kind `unsupported`, saying why, where a factor is not such a tensor.
@@ -54,7 +52,8 @@ struct HalfTiling {
   int stages = 2;     ///< places for a tile of k and for one of v
   bool overlap = true;
   bool ping_pong = true;
-  int section = 1;  ///< units whose blocks run side by side
+  int section = 1;     ///< units whose blocks run side by side
+  bool deals = false;  ///< of packed sequences: blocks ask for their next rows, so that long ones hold up none
 };
 
 /// Columns that a warp's lanes hand each other at once before the epilogue: whole lines of results where there is room.
@@ -62,9 +61,11 @@ int exchange_of(const HalfAttention& attention, const HalfTiling& plan, std::int
 
 /// Bytes of a block's shared memory, what aligns them included.
 std::int64_t shared_bytes(const HalfAttention& attention, const HalfTiling& plan, int exchange);
+/// Blocks of rows that a unit has, at most.
 std::int64_t blocks_of_unit(const HalfAttention& attention, const HalfTiling& plan);
 
-/// Tiles of keys that a block of rows from `row` on walks through: from the first to the one behind the last.
+/// Tiles of keys that a block of rows from `row` on walks through: from the first to the one behind the last. Of packed
+/// sequences, whose lengths are not known, as if they were equal.
 struct KeyTiles {
   std::int64_t begin = 0, end = 0;
 };

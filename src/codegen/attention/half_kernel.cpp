@@ -63,9 +63,15 @@ class HalfPrinter {
     for (const MappedOperand* each : {&half_.queries, &half_.keys, &half_.values}) {
       if (std::ranges::find(inputs_, each->input) == inputs_.end()) inputs_.push_back(each->input);
     }
+    if (packed()) {
+      for (const int each : {half_.packing->queries.input, half_.packing->keys.input}) {
+        if (std::ranges::find(inputs_, each) == inputs_.end()) inputs_.push_back(each);
+      }
+    }
     std::ranges::sort(inputs_);
   }
 
+  bool packed() const { return half_.packing.has_value(); }
   bool ragged() const { return half_.key_count % tile_keys_ != 0; }
 
   void policy() {
@@ -73,8 +79,10 @@ class HalfPrinter {
     line(fmt::format("static constexpr int features = {}, columns = {}, rows = {}, keys = {}, units = {};",
                      half_.features, half_.columns, half_.rows, half_.key_count, half_.unit_count));
     tiling();
-    line(fmt::format("static constexpr bool bf16 = {}, plain = {}, masks = {};", half_.element == DType::bf16,
-                     half_.plain, ragged() || !half_.tests.empty()));
+    line(fmt::format("static constexpr bool bf16 = {}, plain = {}, masks = {}, packed = {};",
+                     half_.element == DType::bf16, half_.plain, packed() || ragged() || !half_.tests.empty(),
+                     packed()));
+    line(fmt::format("static constexpr int sequences = {};", packed() ? half_.packing->count : 0));
     const double natural = half_.plain ? half_.factor : 1;
     line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
                      printing::literal(DType::f32, natural * std::numbers::log2e, 0),
@@ -90,6 +98,7 @@ class HalfPrinter {
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
     factors();
+    if (packed()) sequences();
     tiles();
     visible();
     ahead();
@@ -107,9 +116,13 @@ class HalfPrinter {
   }
 
   void tiles() {
-    open("PL_DEVICE AttentionSpan tiles(int first, int last) const {");
+    open(fmt::format("PL_DEVICE AttentionSpan tiles(int first, int last{}) const {{", packed() ? ", int keys" : ""));
     const std::int64_t all = (half_.key_count + tile_keys_ - 1) / tile_keys_;
-    line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / tile_keys_));
+    if (packed())
+      line(fmt::format("int begin = 0, end = (keys + {}) / {}, free_begin = 0, free_end = keys / {};", tile_keys_ - 1,
+                       tile_keys_, tile_keys_));
+    else
+      line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / tile_keys_));
     for (const PlaceTest& test : half_.tests) {
       open("{");
       line(fmt::format("const int most = {}, least = {};", side(test, true), side(test, false)));
@@ -130,13 +143,34 @@ class HalfPrinter {
   }
 
   void visible() {
-    open("PL_DEVICE bool visible(int row, int key) const {");
-    std::string text = ragged() ? fmt::format("key < {}", half_.key_count) : "";
+    open(fmt::format("PL_DEVICE bool visible(int row, int key{}) const {{", packed() ? ", int keys" : ""));
+    std::string text = packed() ? "(key < keys)" : ragged() ? fmt::format("key < {}", half_.key_count) : "";
     for (const PlaceTest& test : half_.tests)
       text += fmt::format("{}({} * row + {} * key + {} >= 0)", text.empty() ? "" : " & ", test.row, test.key,
                           test.constant);
     line(fmt::format("return {};", text.empty() ? "true" : text));
     close();
+  }
+
+  /// Where sequences begin and end, brought inside of what there is.
+  void sequences() {
+    const Packing& packing = *half_.packing;
+    const auto bound = [&](std::string_view name, const Offsets& offsets, std::int64_t all, std::string_view outside) {
+      for (const auto& [end, further] : {std::pair{"begin", 0}, {"end", 1}}) {
+        open(fmt::format("PL_DEVICE int {}_{}(int n) const {{", name, end));
+        if (!outside.empty())
+          line(fmt::format("if (n == {}) return {};", further == 0 ? 0 : packing.count, further == 0 ? 0 : all));
+        const auto type = kernel_.inputs[static_cast<std::size_t>(offsets.input)].dtype;
+        const auto at = [](std::int64_t n) { return n == 0 ? std::string() : fmt::format(" + {}", n); };
+        const std::string step = offsets.stride == 1 ? "n" : fmt::format("n * {}ll", offsets.stride);
+        line(fmt::format("const {0} place = pl_ldg(in{1} + {2}{3});", printing::storage_type(type), offsets.input, step,
+                         at(offsets.first + further * offsets.stride)));
+        line(fmt::format("return place < 0 ? 0 : place > {0} ? {0} : (int)place;", all));
+        close();
+      }
+    };
+    bound("rows", packing.queries, half_.rows, "rows");
+    bound("keys", packing.keys, half_.key_count, "");
   }
 
   DType stored(int load) const {
@@ -309,7 +343,8 @@ class WarpgroupPrinter : public HalfPrinter {
   void tiling() override {
     line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
                      plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
-    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {};", plan_.overlap, plan_.ping_pong));
+    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {}, deals = {};", plan_.overlap, plan_.ping_pong,
+                     plan_.deals));
   }
 
   void factors() override {
@@ -349,7 +384,12 @@ class WarpgroupPrinter : public HalfPrinter {
   }
 
   void entry() override {
-    kernel(128 * (plan_.consumers + 1), 1, "char* __restrict__ maps", "attention<Policy>(f, pl_smem, maps);");
+    const int threads = 128 * (plan_.consumers + 1);
+    if (plan_.deals)
+      kernel(threads, 1, "char* __restrict__ maps, unsigned* __restrict__ counters",
+             "attention<Policy>(f, pl_smem, maps, counters);");
+    else
+      kernel(threads, 1, "char* __restrict__ maps", "attention<Policy>(f, pl_smem, maps);");
   }
 
   const HalfTiling plan_;

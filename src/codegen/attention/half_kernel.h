@@ -10,7 +10,8 @@
 namespace planish::codegen::attention {
 
 /// The device file with its policy, functors and one instantiation. Arguments: `inputs` of the attention kernel, all
-/// its outputs, and 384 bytes for each block that is launched (tensor maps). Any number of blocks does the work.
+/// its outputs, 384 bytes for each block that is launched (tensor maps), and where the plan deals two counters, which
+/// are zeros before and behind. Any number of blocks does the work.
 struct HalfKernel {
   std::string source;   ///< header-free, for `sm_90a`; one entry `planish_kernel`
   std::string printed;  ///< its end: what follows the device file
@@ -19,7 +20,7 @@ struct HalfKernel {
   int threads = 0;
   std::int64_t shared_bytes = 0;
 };
-inline constexpr std::int64_t half_map_bytes = 384;
+inline constexpr std::int64_t half_map_bytes = 384, half_counter_bytes = 8;
 HalfKernel print_half_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
                              const HalfTiling& plan, std::int64_t shared_limit);
 

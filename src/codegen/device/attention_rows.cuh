@@ -4,6 +4,8 @@
 // sm90/attention.cuh), L a layout, with
 //   int rows, blocks, tiles              queries of a block; blocks of a unit; in all
 //   int columns, exchange_pitch          of sums; of a row in what a warp hands its lanes, floats
+// Sequences (P::packed) lie one after the other in the rows of a unit, P::sequences of them. A block's rows are one
+// sequence's, of which the keys are counted from its first one. What is before and behind them sees no key.
 // A thread's fragment of 16 rows has of each 8 keys, or columns, four: two neighbours of row lane / 4, and of the row 8
 // further. Whoever includes it has included a file of instructions: exp2_fast(), pack_bf16() and pack_f16() are of
 // that.
@@ -16,24 +18,92 @@ struct AttentionSpan {
   int begin, end, free_begin, free_end;
 };
 
-/// What a block has at a turn: blocks go through sections in one order and then in the other, so that each has as many
-/// long ones as any.
-template <typename P, typename L>
-PL_DEVICE bool attention_turn(int turn, int& unit, int& row) {
+/// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
+template <typename P>
+struct AttentionPart {
+  int unit, row, end, first_key, keys;
+
+  PL_DEVICE int rows_end() const { return P::packed ? end : P::rows; }
+  /// The place of a key of the tile among all.
+  PL_DEVICE int key(int tile) const { return tile * P::tile_keys + (P::packed ? first_key : 0); }
+  /// A row's place, as places of keys are counted: the last row is at the last key.
+  PL_DEVICE int place(int own) const { return P::packed ? own + keys - end : own; }
+};
+
+/// One warp: by sequence, how many blocks of rows are before it; last, how many there are. The rows before the first
+/// sequence count as its own.
+template <typename P, typename L, typename F>
+PL_DEVICE void attention_count(const F& f, int* before) {
+  const int lane = (int)threadIdx.x % 32;
+  int all = 0;
+  for (int first = 0; first <= P::sequences; first += 32) {
+    const int n = min(first + lane, P::sequences);
+    const int rows = f.rows_end(n) - f.rows_begin(n), own = rows > 0 ? (rows + L::rows - 1) / L::rows : 0;
+    int reached = own;
+#pragma unroll
+    for (int by = 1; by < 32; by *= 2) {
+      const int others = __shfl_up_sync(~0u, reached, by);
+      if (lane >= by) reached += others;
+    }
+    if (first + lane <= P::sequences) before[n] = all + reached - own;
+    all += __shfl_sync(~0u, reached, min(31, P::sequences - first));
+  }
+  if (lane == 0) before[P::sequences + 1] = all;
+}
+
+/// The largest power of two that is not larger.
+PL_DEVICE constexpr int attention_first_step(int count) {
+  int step = 1;
+  while (2 * step <= count) step *= 2;
+  return step;
+}
+
+/// The sequence of a unit's block, and its rows: `before` is what attention_count() has left.
+template <typename P, typename L, typename F>
+PL_DEVICE void attention_find(const F& f, const int* before, int block, AttentionPart<P>& part) {
+  int n = 0;
+#pragma unroll
+  for (int step = attention_first_step(P::sequences); step > 0; step /= 2) {
+    if (n + step <= P::sequences && before[n + step] <= block) n += step;
+  }
+  part.row = f.rows_begin(n) + (block - before[n]) * L::rows;
+  part.end = f.rows_end(n);
+  part.first_key = n < P::sequences ? f.keys_begin(n) : 0;
+  part.keys = n < P::sequences ? max(f.keys_end(n) - part.first_key, 0) : 0;
+}
+
+/// The tile that is a block's at a turn: blocks go through sections in one order and then in the other, so that each
+/// has as many long ones as any.
+PL_DEVICE int attention_tile(int turn) {
   const int grid = (int)gridDim.x, block = (int)blockIdx.x;
-  const int tile = turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
-  if (tile >= L::tiles) return false;
-  constexpr int each = P::section * L::blocks;
+  return turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
+}
+
+/// What a tile is; false behind the last one.
+template <typename P, typename L, typename F>
+PL_DEVICE bool attention_turn(const F& f, const int* before, int tile, AttentionPart<P>& part) {
+  int blocks = L::blocks;
+  if constexpr (P::packed) blocks = before[P::sequences + 1];
+  if (tile >= (P::packed ? blocks * P::units : L::tiles)) return false;
+  const int each = P::section * blocks;
   const int section = tile / each, within = tile % each;
   const int units = min(P::section, P::units - section * P::section);
-  unit = section * P::section + within % units;
-  row = (L::blocks - 1 - within / units) * L::rows;
+  part.unit = section * P::section + within % units;
+  const int own = blocks - 1 - within / units;
+  if constexpr (P::packed)
+    attention_find<P, L>(f, before, own, part);
+  else
+    part.row = own * L::rows;
   return true;
 }
 
 template <typename P, typename L, typename F>
-PL_DEVICE AttentionSpan attention_span(const F& f, int row) {
-  return f.tiles(row, min(row + L::rows, P::rows) - 1);
+PL_DEVICE AttentionSpan attention_span(const F& f, const AttentionPart<P>& part) {
+  const int last = min(part.row + L::rows, part.rows_end()) - 1;
+  if constexpr (P::packed)
+    return f.tiles(part.place(part.row), part.place(last), part.keys);
+  else
+    return f.tiles(part.row, last);
 }
 
 /// The state of a thread's two rows, 8 apart. `top` is what exponentials are taken from, in the units of scores in
@@ -99,29 +169,35 @@ PL_DEVICE void attention_round(const float (&s)[count], u32 (&p)[count / 2]) {
 /// Products become scores, of the two rows that a thread has a part of.
 template <typename P, typename F, int count>
 PL_DEVICE void attention_score(const F& f, float (&s)[count], const typename F::Ahead& ahead, int tile,
-                               const AttentionSpan& span, int unit, int row0, int row1) {
+                               const AttentionSpan& span, const AttentionPart<P>& part, int row0, int row1) {
   if (P::plain && !P::masks) return;
   const int first = tile * P::tile_keys + (int)threadIdx.x % 4 * 2;
   if (P::masks && (tile < span.free_begin || tile >= span.free_end)) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int row = i % 4 < 2 ? row0 : row1, key = first + i / 4 * 8 + i % 2;
-      if (!f.visible(row, key))
+      bool visible;
+      if constexpr (P::packed)
+        visible = f.visible(part.place(row), key, part.keys);
+      else
+        visible = f.visible(row, key);
+      if (!visible)
         s[i] = no_score();
       else if (!P::plain)
-        s[i] = f.score(unit, row, key, s[i], ahead, i);
+        s[i] = f.score(part.unit, row, key, s[i], ahead, i);
     }
   } else if (!P::plain) {
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      s[i] = f.score(unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i], ahead, i);
+      s[i] = f.score(part.unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i], ahead, i);
   }
 }
 
 /// Sums of 16 rows from own_row on, divided, go through a warp's shared memory to the epilogue, 8 rows at a time.
 template <typename P, typename L, typename F, int count>
-PL_DEVICE void attention_store(const F& f, const float (&o)[count], AttentionRows& rows, int unit, int own_row,
-                               int row0, int row1, float* exchange) {
+PL_DEVICE void attention_store(const F& f, const float (&o)[count], AttentionRows& rows, const AttentionPart<P>& part,
+                               int own_row, int row0, int row1, float* exchange) {
+  const int unit = part.unit;
   const int lane = (int)threadIdx.x % 32;
   float factor[2];
 #pragma unroll
@@ -135,18 +211,18 @@ PL_DEVICE void attention_store(const F& f, const float (&o)[count], AttentionRow
   }
   float* const mine = exchange + lane / 4 * L::exchange_pitch + lane % 4 * 2;
 #pragma unroll
-  for (int part = 0; part < L::columns; part += P::exchange) {
+  for (int begin = 0; begin < L::columns; begin += P::exchange) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       __syncwarp();
 #pragma unroll
-      for (int j = part; j < part + P::exchange && j < L::columns; j += 8) {
-        mine[j - part] = o[j / 2 + h * 2] * factor[h];
-        mine[j - part + 1] = o[j / 2 + h * 2 + 1] * factor[h];
+      for (int j = begin; j < begin + P::exchange && j < L::columns; j += 8) {
+        mine[j - begin] = o[j / 2 + h * 2] * factor[h];
+        mine[j - begin + 1] = o[j / 2 + h * 2 + 1] * factor[h];
       }
       __syncwarp();
-      const int row = own_row + h * 8, valid = min(P::rows - row, 8);
-      if (valid > 0) f.template store<L::exchange_pitch, P::exchange>(unit, row, valid, part, lane, exchange);
+      const int row = own_row + h * 8, valid = min(part.rows_end() - row, 8);
+      if (valid > 0) f.template store<L::exchange_pitch, P::exchange>(unit, row, valid, begin, lane, exchange);
     }
   }
   __syncwarp();

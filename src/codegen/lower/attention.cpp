@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "codegen/attention/decode.h"
+#include "codegen/lower/ends.h"
 #include "codegen/lower/row_fold.h"
 
 // Attention as one operator: only where Lowering::attend() was said.
@@ -8,6 +9,19 @@ namespace planish::codegen {
 namespace {
 
 using ir::IndexExpr;
+
+/// What values are weighed by, from scores of a row's keys: a row whose keys all have the score -inf gives zeros.
+int shares(Builder& b, int x) {
+  const int maximum = b.reduce(ReduceKind::max, x, DType::f32);
+  const int shift = b.select(b.test(Op::eq, maximum, b.like(maximum, -INFINITY)), b.like(maximum, 0), maximum);
+  const int weight = b.op(Op::exp, b.sub(x, shift));
+  const int total = b.reduce(ReduceKind::sum, weight, DType::f32);
+  return b.div(weight, b.select(b.test(Op::eq, total, b.like(total, 0)), b.like(total, 1), total));
+}
+
+double scale_of(const Site& s, std::int64_t features) {
+  return s.args.number("scale").value_or(1 / std::sqrt(static_cast<double>(features)));
+}
 
 /// softmax(q · kᵀ · scale + mask) · v, as torch defines it: a row whose keys are all masked gives zeros. A mask of
 /// booleans says which keys count; with `is_causal` those do that are no later than the query.
@@ -37,15 +51,11 @@ class Attended {
     PLANISH_TRY(const int q, operand(query_, kept[rank - 2], feature[0]));
     PLANISH_TRY(const int k, operand(key_, key[0], feature[0]));
     Builder& b = s_.b;
-    const double scale = s_.args.number("scale").value_or(1 / std::sqrt(static_cast<double>(features)));
-    PLANISH_TRY(const int x, masked(b.mul(b.reduce(ReduceKind::sum, b.mul(q, k), DType::f32, -1, reach), scale), at));
-    const int maximum = b.reduce(ReduceKind::max, x, DType::f32);
-    const int shift = b.select(b.test(Op::eq, maximum, b.like(maximum, -INFINITY)), b.like(maximum, 0), maximum);
-    const int weight = b.op(Op::exp, b.sub(x, shift));
-    const int total = b.reduce(ReduceKind::sum, weight, DType::f32);
-    const int divisor = b.select(b.test(Op::eq, total, b.like(total, 0)), b.like(total, 1), total);
+    const int product = b.reduce(ReduceKind::sum, b.mul(q, k), DType::f32, -1, reach);
+    PLANISH_TRY(const int x, masked(b.mul(product, scale_of(s_, features)), at));
+    const int weight = shares(b, x);
     PLANISH_TRY(const int v, operand(value_, key[0], s_.coords.back()));
-    return b.cast(b.reduce(ReduceKind::sum, b.mul(b.div(weight, divisor), v), DType::f32), s_.out_dtype);
+    return b.cast(b.reduce(ReduceKind::sum, b.mul(weight, v), DType::f32), s_.out_dtype);
   }
 
  private:
@@ -111,10 +121,104 @@ Result<int> scaled_dot_product_attention(const Site& s) {
   return Attended(s).value();
 }
 
+/// Attention of sequences that lie one after the other, queries [tokens, heads, features], whose offsets are tensors:
+/// of all keys those of the query's sequence count. Places are counted from a sequence's last query and its last key. A
+/// row behind the last sequence sees no key.
+class PackedAttended {
+ public:
+  explicit PackedAttended(const Site& s)
+      : s_(s), query_(s.args.value("query")), key_(s.args.value("key")), value_(s.args.value("value")) {}
+
+  Result<int> value() {
+    PLANISH_CHECK(check());
+    const auto& keys = s_.low.info(key_).shape;
+    const std::int64_t count = keys[0], features = keys[2], heads = s_.low.info(query_).shape[1];
+    const Coords& coords = s_.coords;
+    PLANISH_TRY(const Coords key, s_.low.row(coords, s_.low.info(s_.out_id).shape, std::span(&count, 1)));
+    const Coords at{coords[0], coords[1], key[0]};
+    const std::vector<std::int64_t> shape{s_.low.info(query_).shape[0], heads, count};
+    Reach reach = Reach::row;
+    PLANISH_TRY(const Coords feature, s_.low.row(at, shape, std::span(&features, 1), &reach));
+    s_.low.contracted();
+    s_.low.packed();
+    const ir::IndexExpr shared = ir::floor_div(coords[1], heads / keys[1], s_.low.space());
+    PLANISH_TRY(const int q, s_.low.value_as(query_, {coords[0], coords[1], feature[0]}, DType::f32));
+    PLANISH_TRY(const int k, s_.low.value_as(key_, {key[0], shared, feature[0]}, DType::f32));
+    Builder& b = s_.b;
+    const int product = b.reduce(ReduceKind::sum, b.mul(q, k), DType::f32, -1, reach);
+    PLANISH_TRY(const int seen, visible(coords[0], key[0]));
+    const int x = b.mul(product, scale_of(s_, features));
+    const int weight = shares(b, b.select(seen, x, b.like(x, -INFINITY)));
+    PLANISH_TRY(const int v, s_.low.value_as(value_, {key[0], shared, coords[2]}, DType::f32));
+    return b.cast(b.reduce(ReduceKind::sum, b.mul(weight, v), DType::f32), s_.out_dtype);
+  }
+
+ private:
+  Status check() const {
+    if (!s_.low.attending()) return unsupported("attention beside others");
+    if (s_.out_position != 0) return unsupported("logarithms of the sums of a softmax");
+    if (s_.args.number("dropout_p").value_or(0) != 0) return unsupported("attention with dropout");
+    for (const char* more : {"seqused_k", "alibi_slopes", "block_table"}) {
+      if (s_.args.value(more) >= 0) return unsupported("packed sequences with more than offsets");
+    }
+    for (const int id : {query_, key_, value_}) {
+      if (id < 0 || s_.low.info(id).shape.size() != 3 || s_.coords.size() != 3)
+        return unsupported("attention without offsets of sequences");
+      if (s_.low.info(id).dtype != DType::f16 && s_.low.info(id).dtype != DType::bf16)
+        return unsupported("packed sequences of another dtype than f16 and bf16");
+    }
+    const auto &q = s_.low.info(query_).shape, &k = s_.low.info(key_).shape, &v = s_.low.info(value_).shape;
+    if (k[0] != v[0] || k[1] != v[1] || q[1] % k[1] != 0) return unsupported("attention over heads that do not match");
+    for (const char* name : {"cum_seq_q", "cum_seq_k"}) {
+      const int id = s_.args.value(name);
+      if (id < 0 || s_.low.info(id).shape.size() != 1) return unsupported("attention without offsets of sequences");
+      if (s_.low.info(id).dtype != DType::i32 && s_.low.info(id).dtype != DType::i64)
+        return unsupported("offsets of sequences of another type");
+    }
+    if (s_.low.info(s_.args.value("cum_seq_q")).shape != s_.low.info(s_.args.value("cum_seq_k")).shape)
+      return unsupported("queries and keys of different numbers of sequences");
+    if (sequences() < 2) return unsupported("one sequence, which no offset has to find");
+    return {};
+  }
+
+  std::int64_t sequences() const { return s_.low.info(s_.args.value("cum_seq_q")).shape[0] - 1; }
+
+  /// Whether the key counts for the query: an integer node.
+  Result<int> visible(const IndexExpr& row, const IndexExpr& key) const {
+    const int of_queries = s_.args.value("cum_seq_q"), of_keys = s_.args.value("cum_seq_k");
+    const std::int64_t count = sequences();
+    PLANISH_TRY(const int found, ends_reached(s_.low, of_queries, row, 1, count));
+    PLANISH_TRY(const auto sequence, s_.low.at_run_time(found, count));
+    PLANISH_TRY(const int begin, s_.low.value_as(of_keys, {sequence}, DType::i64));
+    PLANISH_TRY(const int end, s_.low.value_as(of_keys, {s_.low.plus(sequence, 1)}, DType::i64));
+    PLANISH_TRY(const int last, s_.low.value_as(of_queries, {s_.low.plus(sequence, 1)}, DType::i64));
+    Builder& b = s_.b;
+    const int own = s_.low.index(key);
+    int all = b.op(Op::logical_and, b.test(Op::ge, own, begin), b.test(Op::lt, own, end));
+    const auto window = [&](const char* name) { return s_.args.integer(name).value_or(-1); };
+    const std::int64_t left = window("window_size_left"),
+                       right = s_.args.flag("is_causal") ? 0 : window("window_size_right");
+    if (left < 0 && right < 0) return all;
+    const int place = b.add(s_.low.index(row), b.sub(end, last));
+    const auto moved = [&](std::int64_t by) { return b.add(place, b.integer(DType::i64, by)); };
+    if (right >= 0) all = b.op(Op::logical_and, all, b.test(Op::le, own, moved(right)));
+    if (left >= 0) all = b.op(Op::logical_and, all, b.test(Op::ge, own, moved(-left)));
+    return all;
+  }
+
+  const Site& s_;
+  int query_, key_, value_;
+};
+
+Result<int> packed_attention(const Site& s) {
+  return PackedAttended(s).value();
+}
+
 }  // namespace
 
 const HandlerTable& attention_handlers() {
-  static const HandlerTable table{{"scaled_dot_product_attention", scaled_dot_product_attention}};
+  static const HandlerTable table{{"scaled_dot_product_attention", scaled_dot_product_attention},
+                                  {"_flash_attention_forward", packed_attention}};
   return table;
 }
 

@@ -1,32 +1,9 @@
-#include <bit>
-
+#include "codegen/lower/ends.h"
 #include "codegen/lower/row_fold.h"
 
 // Products of rows that belong to groups, each with a matrix of its own: only after Lowering::group().
 namespace planish::codegen {
 namespace {
-
-/// How many of the groups' ends are at most the row: which group it belongs to. A binary search, whose steps look at
-/// half as many ends each (codegen/grouped/grouped.h reads it back).
-Result<int> group_of(Lowering& low, int ends, const ir::IndexExpr& row, std::int64_t groups) {
-  Builder& b = low.builder();
-  const auto number = [&](std::int64_t n) { return b.integer(DType::i64, n); };
-  const int at = low.index(row);
-  int found = -1;
-  for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(groups))); step > 0; step /= 2) {
-    const int last = found < 0 ? number(step - 1) : b.add(found, number(step - 1));
-    PLANISH_TRY(auto place, low.at_run_time(last, groups));
-    PLANISH_TRY(const int end, low.value_as(ends, {std::move(place)}, DType::i64));
-    const int reaches = b.test(Op::le, end, at);
-    if (found < 0) {
-      found = b.select(reaches, number(step), number(0));
-      continue;
-    }
-    const int there = b.test(Op::lt, last, number(groups));
-    found = b.select(b.op(Op::logical_and, there, reaches), b.add(found, number(step)), found);
-  }
-  return found;
-}
 
 /// self[rows, k] with mat2[groups, k, columns].
 Result<int> grouped_mm(const Site& s) {
@@ -45,7 +22,7 @@ Result<int> grouped_mm(const Site& s) {
     PLANISH_TRY(k, s.low.row(s.coords, s.low.info(s.out_id).shape, std::span(&depth, 1)));
     s.low.contracted();
   }
-  PLANISH_TRY(const int group, group_of(s.low, offs, s.coords[0], groups));
+  PLANISH_TRY(const int group, ends_reached(s.low, offs, s.coords[0], 0, groups));
   PLANISH_TRY(auto matrix, s.low.at_run_time(group, groups));
   const DType dtype = wide(s.out_dtype);
   PLANISH_TRY(const int a, s.low.factor(self, {s.coords[0], k[0]}, dtype));

@@ -160,6 +160,10 @@ class Lowering {
   /// all ranks.
   void ranked() { ranked_ = true; }
 
+  /// Said by what lowers attention over packed sequences.
+  void packed() { packed_ = true; }
+  bool has_packed() const { return packed_; }
+
   /// Said by what lowers one.
   void contracted() { contracted_ = true; }
   bool has_contracted() const { return contracted_; }
@@ -220,7 +224,7 @@ class Lowering {
   std::optional<std::vector<int>> parts_;
   std::optional<std::vector<int>> windows_;
   bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, ranked_ = false,
-       attending_ = false, pooling_ = false, spreading_ = false, grouping_ = false;
+       attending_ = false, pooling_ = false, spreading_ = false, grouping_ = false, packed_ = false;
   std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;

@@ -19,6 +19,10 @@
 //   bool bf16                   instead of fp16
 //   bool plain                  scores are q · k times a number, but for those that visible() masks
 //   bool masks                  visible() is false somewhere
+//   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
+//                               run time
+//   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -29,7 +33,10 @@
 //   map_queries(map), map_keys(map), map_values(map)     fill in tensor maps at shared addresses
 //   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
 //   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
-//   visible(row, key)                                    by place alone
+//   visible(row, key)                                    by place alone; of packed sequences places count as in
+//                                                        AttentionPart, and both take the number of keys as well
+//   rows_begin(n), rows_end(n), keys_begin(n), keys_end(n)   of packed sequences, whatever the offsets: inside of what
+//                                                        there is; the last number is of the rows behind all
 //   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
 //   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
 //   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
@@ -63,6 +70,8 @@
 // sm90/attention.cuh), L a layout, with
 //   int rows, blocks, tiles              queries of a block; blocks of a unit; in all
 //   int columns, exchange_pitch          of sums; of a row in what a warp hands its lanes, floats
+// Sequences (P::packed) lie one after the other in the rows of a unit, P::sequences of them. A block's rows are one
+// sequence's, of which the keys are counted from its first one. What is before and behind them sees no key.
 // A thread's fragment of 16 rows has of each 8 keys, or columns, four: two neighbours of row lane / 4, and of the row 8
 // further. Whoever includes it has included a file of instructions: exp2_fast(), pack_bf16() and pack_f16() are of
 // that.
@@ -78,8 +87,9 @@ PL_WGMMA_REGISTERS(pl_values, 64, "f16", 1)
 struct Policy {
   static constexpr int features = 64, columns = 64, rows = 200, keys = 200, units = 2;
   static constexpr int tile_keys = 112, consumers = 1, stages = 2, section = 2, exchange = 64;
-  static constexpr bool overlap = true, ping_pong = false;
-  static constexpr bool bf16 = false, plain = true, masks = true;
+  static constexpr bool overlap = true, ping_pong = false, deals = false;
+  static constexpr bool bf16 = false, plain = true, masks = true, packed = false;
+  static constexpr int sequences = 0;
   static constexpr float scale = 0x1.715476p-3f, natural = 0x1p-3f, slack = 0;
 };
 struct Functors {

@@ -33,6 +33,8 @@
 // sm90/attention.cuh), L a layout, with
 //   int rows, blocks, tiles              queries of a block; blocks of a unit; in all
 //   int columns, exchange_pitch          of sums; of a row in what a warp hands its lanes, floats
+// Sequences (P::packed) lie one after the other in the rows of a unit, P::sequences of them. A block's rows are one
+// sequence's, of which the keys are counted from its first one. What is before and behind them sees no key.
 // A thread's fragment of 16 rows has of each 8 keys, or columns, four: two neighbours of row lane / 4, and of the row 8
 // further. Whoever includes it has included a file of instructions: exp2_fast(), pack_bf16() and pack_f16() are of
 // that.
@@ -48,7 +50,8 @@ struct Policy {
   static constexpr int tile_keys = 128, warps = 4, row_blocks = 1, stages = 1, resident = 1;
   static constexpr int section = 8, exchange = 64;
   static constexpr long long query_stride = 128, key_stride = 128, value_stride = 128;
-  static constexpr bool bf16 = true, plain = true, masks = true;
+  static constexpr bool bf16 = true, plain = true, masks = true, packed = false;
+  static constexpr int sequences = 0;
   static constexpr float scale = 0x1.0527dcp-3f, natural = 0x1.6a09e6p-4f, slack = 0;
 };
 struct Functors {

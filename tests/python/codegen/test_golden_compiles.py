@@ -24,6 +24,7 @@ KERNELS = {
     "decode_attention/grouped_sm80_bf16.cu": WARPS,
     "product/linear_gelu_bf16.cu": ("sm_90a",),
     "attention/attention_bf16.cu": ("sm_90a",),
+    "attention/packed_i32.cu": ("sm_90a",),
     "skinny/linear_gelu_bf16.cu": ("sm_90a", "sm_100a"),
     "decode_attention/grouped_bf16.cu": ("sm_90a", "sm_100a"),
 }

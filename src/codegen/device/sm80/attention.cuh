@@ -76,8 +76,10 @@ class MmaAttention {
         of_values(0) {}
 
   PL_DEVICE void run(float* exchange) {
-    int row;
-    for (int turn = 0; attention_turn<P, L>(turn, unit, row); ++turn) {
+    AttentionPart<P> part;
+    for (int turn = 0; attention_turn<P, L>(f, nullptr, attention_tile(turn), part); ++turn) {
+      const int row = part.row;
+      unit = part.unit;
       const int lane = (int)threadIdx.x % 32;
       AttentionRows rows[P::row_blocks];
       float o[P::row_blocks][L::columns / 2];
@@ -90,11 +92,11 @@ class MmaAttention {
 #pragma unroll
         for (int i = 0; i < L::columns / 2; ++i) o[r][i] = 0.0f;
       }
-      const AttentionSpan span = attention_span<P, L>(f, row);
-      if (span.begin < span.end) walk(span, row, rows, o);
+      const AttentionSpan span = attention_span<P, L>(f, part);
+      if (span.begin < span.end) walk(span, part, rows, o);
 #pragma unroll
       for (int r = 0; r < P::row_blocks; ++r)
-        attention_store<P, L>(f, o[r], rows[r], unit, own_row[r], row0[r], row1[r], exchange);
+        attention_store<P, L>(f, o[r], rows[r], part, own_row[r], row0[r], row1[r], exchange);
     }
   }
 
@@ -178,11 +180,11 @@ class MmaAttention {
     }
   }
 
-  PL_DEVICE void walk(const AttentionSpan& span, int row, AttentionRows (&rows)[P::row_blocks],
+  PL_DEVICE void walk(const AttentionSpan& span, const AttentionPart<P>& part, AttentionRows (&rows)[P::row_blocks],
                       float (&o)[P::row_blocks][L::columns / 2]) {
     // All have left what the turn before had.
     __syncthreads();
-    attention_bring<L::rows, P::features, L::threads, P::query_stride>(base, f.queries(unit), row, P::rows);
+    attention_bring<L::rows, P::features, L::threads, P::query_stride>(base, f.queries(unit), part.row, P::rows);
 #pragma unroll
     for (int i = 0; i < P::stages; ++i) {
       ask_keys(span, i);
@@ -211,7 +213,7 @@ class MmaAttention {
       multiply_keys(s, base + L::keys_at + stage * L::key_bytes, kept);
 #pragma unroll
       for (int r = 0; r < P::row_blocks; ++r) {
-        attention_score<P>(f, s[r], ahead[r], tile, span, unit, row0[r], row1[r]);
+        attention_score<P>(f, s[r], ahead[r], tile, span, part, row0[r], row1[r]);
         if (attention_soften<P>(s[r], rows[r])) {
 #pragma unroll
           for (int j = 0; j < L::columns / 2; ++j) o[r][j] *= rows[r].less[j % 4 / 2];

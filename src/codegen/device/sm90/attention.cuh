@@ -16,6 +16,10 @@
 //   bool bf16                   instead of fp16
 //   bool plain                  scores are q · k times a number, but for those that visible() masks
 //   bool masks                  visible() is false somewhere
+//   bool packed                 rows and keys are those of sequences, one after the other, whose offsets are known at
+//                               run time
+//   int sequences               how many these are
+//   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -26,7 +30,10 @@
 //   map_queries(map), map_keys(map), map_values(map)     fill in tensor maps at shared addresses
 //   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
 //   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
-//   visible(row, key)                                    by place alone
+//   visible(row, key)                                    by place alone; of packed sequences places count as in
+//                                                        AttentionPart, and both take the number of keys as well
+//   rows_begin(n), rows_end(n), keys_begin(n), keys_end(n)   of packed sequences, whatever the offsets: inside of what
+//                                                        there is; the last number is of the rows behind all
 //   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
 //   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
 //   shift(unit, row, maximum), divisor(unit, row, maximum, total)  of the softmax's definition
@@ -54,7 +61,9 @@ struct AttentionLayout {
   static constexpr int barriers_at = values_at + P::stages * value_bytes;
   static constexpr int exchange_at = barriers_at + 128;
   static constexpr int exchange_pitch = P::exchange + 8;
-  static constexpr int bytes = exchange_at + 4 * P::consumers * 8 * exchange_pitch * 4;
+  static constexpr int before_at = exchange_at + 4 * P::consumers * 8 * exchange_pitch * 4;
+  static constexpr int deal_at = before_at + (P::packed ? ((P::sequences + 2) * 4 + 15) / 16 * 16 : 0);
+  static constexpr int bytes = deal_at + (P::packed ? 48 : 0);
   static constexpr int threads = 128 * (P::consumers + 1);
   static constexpr int blocks = (P::rows + rows - 1) / rows;  // of a unit
   static constexpr int tiles = blocks * P::units;
@@ -73,16 +82,61 @@ struct AttentionBarriers {
   PL_DEVICE u32 values_out(int stage) const { return base + 16 + 8 * (3 * P::stages + stage); }
 };
 
+/// Tiles in the order in which blocks ask for them: the producer asks ahead, and tells the consumers. `counters`, in
+/// global memory: how many have been asked for, and how many blocks have ended; they are zeros before and behind.
+template <typename P>
+class AttentionDeal {
+ public:
+  PL_DEVICE AttentionDeal(u32 shared, int* told, unsigned* global)
+      : barriers(shared), tiles(told), counters(global), ahead((int)blockIdx.x) {}
+
+  PL_DEVICE static void init(u32 shared) {
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(shared + 8 * i, 1);
+      barrier_init(shared + 16 + 8 * i, 4 * P::consumers);
+    }
+  }
+  PL_DEVICE int ask() {
+    const int tile = ahead;
+    ahead = (int)(gridDim.x + atomicAdd(counters, 1u));
+    barrier_wait(barriers + 16 + 8 * place.stage, place.parity ^ 1);
+    tiles[place.stage] = tile;
+    barrier_arrive(barriers + 8 * place.stage);
+    place.step();
+    return tile;
+  }
+  PL_DEVICE int take(int lane) {
+    barrier_wait(barriers + 8 * place.stage, place.parity);
+    const int tile = __shfl_sync(~0u, tiles[place.stage], 0);
+    if (lane == 0) barrier_arrive(barriers + 16 + 8 * place.stage);
+    place.step();
+    return tile;
+  }
+  PL_DEVICE void end() {
+    __threadfence();
+    if (atomicAdd(counters + 1, 1u) != (unsigned)gridDim.x - 1) return;
+    counters[0] = 0;
+    counters[1] = 0;
+  }
+
+ private:
+  const u32 barriers;
+  int* const tiles;
+  unsigned* const counters;
+  int ahead;
+  PipelinePlace<2> place;
+};
+
 /// One thread: asks for all that the consumers will read.
 template <typename P, typename F>
-PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
+PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const int* before, AttentionDeal<P>& deal) {
   using L = AttentionLayout<P>;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   PipelinePlace<P::stages> keys, values;
   u32 parity = 0;  // of queries
-  int unit, row;
-  for (int turn = 0; attention_turn<P, L>(turn, unit, row); ++turn) {
-    const AttentionSpan span = attention_span<P, L>(f, row);
+  AttentionPart<P> part;
+  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.ask() : attention_tile(turn), part); ++turn) {
+    const AttentionSpan span = attention_span<P, L>(f, part);
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
       barrier_wait(barriers.keys_out(keys.stage), keys.parity ^ 1);
@@ -90,14 +144,14 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
 #pragma unroll
       for (int i = 0; i < L::feature_lines; ++i)
         f.load_keys(base + L::keys_at + keys.stage * L::key_bytes + i * (P::tile_keys * 128), maps + 128,
-                    barriers.keys_in(keys.stage), unit, tile * P::tile_keys, i * 64);
+                    barriers.keys_in(keys.stage), part.unit, part.key(tile), i * 64);
       keys.step();
     };
     barrier_wait(barriers.queries_out(), parity ^ 1);
     barrier_expect(barriers.queries_in(), L::query_bytes);
 #pragma unroll
     for (int i = 0; i < L::feature_lines; ++i)
-      f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), unit, row, i * 64);
+      f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), part.unit, part.row, i * 64);
     parity ^= 1;
     bring_keys(span.end - 1);
 #pragma unroll 1
@@ -108,10 +162,11 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
 #pragma unroll
       for (int i = 0; i < L::column_lines; ++i)
         f.load_values(base + L::values_at + values.stage * L::value_bytes + i * (P::tile_keys * 128), maps + 256,
-                      barriers.values_in(values.stage), unit, tile * P::tile_keys, i * 64);
+                      barriers.values_in(values.stage), part.unit, part.key(tile), i * 64);
       values.step();
     }
   }
+  if (P::deals) deal.end();
 }
 
 template <typename P, typename F>
@@ -125,16 +180,16 @@ class AttentionConsumer {
     warp = (int)threadIdx.x % 128 / 32;
   }
 
-  PL_DEVICE void run(float* exchange) {
+  PL_DEVICE void run(float* exchange, const int* before, AttentionDeal<P>& deal) {
     if (P::ping_pong && group == P::consumers - 1) hand_on();
     u32 parity = 0;
-    int row;
-    for (int turn = 0; attention_turn<P, L>(turn, unit, row); ++turn) {
-      own_row = row + group * 64 + warp * 16;
-      row0 = min(own_row + lane / 4, P::rows - 1);
-      row1 = min(own_row + lane / 4 + 8, P::rows - 1);
+    for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.take(lane) : attention_tile(turn), part);
+         ++turn) {
+      own_row = part.row + group * 64 + warp * 16;
+      row0 = min(own_row + lane / 4, part.rows_end() - 1);
+      row1 = min(own_row + lane / 4 + 8, part.rows_end() - 1);
       rows = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
-      const AttentionSpan span = attention_span<P, L>(f, row);
+      const AttentionSpan span = attention_span<P, L>(f, part);
       float o[L::columns / 2];
       if (span.begin < span.end) {
         barrier_wait(barriers.queries_in(), parity);
@@ -144,7 +199,7 @@ class AttentionConsumer {
 #pragma unroll
         for (int i = 0; i < L::columns / 2; ++i) o[i] = 0.0f;
       }
-      attention_store<P, L>(f, o, rows, unit, own_row, row0, row1, exchange);
+      attention_store<P, L>(f, o, rows, part, own_row, row0, row1, exchange);
     }
   }
 
@@ -183,7 +238,22 @@ class AttentionConsumer {
 
   /// What scores of a tile need besides products is under way while these are.
   PL_DEVICE void ask(typename F::Ahead& ahead, int tile) {
-    if (!P::plain) f.ask(ahead, unit, row0, row1, tile * P::tile_keys + lane % 4 * 2);
+    if (!P::plain) f.ask(ahead, part.unit, row0, row1, tile * P::tile_keys + lane % 4 * 2);
+  }
+
+  /// What follows a sequence's last key is another's: weights there are zero, values may be anything, Inf and NaN too.
+  PL_DEVICE void clear_values(int tile) {
+    if constexpr (P::packed) {
+      const int kept = max(part.keys - tile * P::tile_keys, 0);
+      if (kept >= P::tile_keys) return;
+      barrier_wait(barriers.values_in(values.stage), values.parity);
+      const u32 first = base + L::values_at + values.stage * L::value_bytes + kept * 128;
+      for (int i = 0; i < L::column_lines; ++i)
+        for (int at = (int)threadIdx.x % 128 * 16; at < (P::tile_keys - kept) * 128; at += 128 * 16)
+          shared_clear(first + i * (P::tile_keys * 128) + at);
+      fence_shared_copies();
+      named_barrier_wait(1 + P::consumers + group, 128);
+    }
   }
 
   PL_DEVICE void rescale(float (&o)[L::columns / 2]) {
@@ -208,9 +278,10 @@ class AttentionConsumer {
     wgmma_hold(s);
     leave(barriers.keys_out(keys.stage));
     keys.step();
-    attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
+    attention_score<P>(f, s, ahead, tile, span, part, row0, row1);
     attention_soften<P>(s, rows);
     attention_round<P::bf16>(s, p);
+    clear_values(tile);
     bool keep = false;
 #pragma unroll 1
     for (--tile; tile >= span.begin; --tile) {
@@ -229,7 +300,7 @@ class AttentionConsumer {
       wgmma_hold(s);
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
+      attention_score<P>(f, s, ahead, tile, span, part, row0, row1);
       const bool changed = attention_soften<P>(s, rows);
       wgmma_wait<0>();
       wgmma_hold(o);
@@ -267,10 +338,11 @@ class AttentionConsumer {
       end_turn();
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      attention_score<P>(f, s, ahead, tile, span, unit, row0, row1);
+      attention_score<P>(f, s, ahead, tile, span, part, row0, row1);
       if (attention_soften<P>(s, rows) && keep) rescale(o);
       attention_round<P::bf16>(s, p);
       barrier_wait(barriers.values_in(values.stage), values.parity);
+      if (!keep) clear_values(tile);
       wgmma_hold(o);
       wgmma_fence();
       multiply_values(o, p, keep);
@@ -287,7 +359,8 @@ class AttentionConsumer {
   const u32 base;
   const AttentionBarriers<P> barriers;
   const int group;
-  int lane, warp, unit, own_row, row0, row1;
+  int lane, warp, own_row, row0, row1;
+  AttentionPart<P> part;
   PipelinePlace<P::stages> keys, values;
   AttentionRows rows;
 };
@@ -302,8 +375,9 @@ PL_DEVICE constexpr int attention_producer_registers(int consumers) {
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
 /// 1024 of dynamic shared memory at `memory`, and maps_bytes of global memory a block at `maps`. Any number of blocks.
+/// `counters`: two zeros, where P::deals.
 template <typename P, typename F>
-PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
+PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned* counters = nullptr) {
   using L = AttentionLayout<P>;
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
@@ -318,6 +392,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
       barrier_init(barriers.keys_out(i), 4 * P::consumers);
       barrier_init(barriers.values_out(i), 4 * P::consumers);
     }
+    if (P::deals) AttentionDeal<P>::init(base + L::deal_at);
     barrier_init_fence();
   }
   if (threadIdx.x < 32) {
@@ -335,14 +410,20 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
       barrier_init_fence();
     }
   }
+  int* const before = (int*)(memory + (base - shared_address(memory)) + L::before_at);
+  AttentionDeal<P> deal(base + L::deal_at, before + (L::deal_at + 32 - L::before_at) / 4, counters);
+  if constexpr (P::packed) {
+    if (threadIdx.x / 32 == 1) attention_count<P, L>(f, before);
+  }
   __syncthreads();
   if (group == 0) {
     if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers)>();
-    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps);
+    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
     if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
     AttentionConsumer<P, F> consumer(f, base, group - 1);
-    consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch));
+    consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before,
+                 deal);
   }
 }

@@ -70,7 +70,7 @@ class AttentionTemplate : public Template {
   }
   /// Null where factors are no 16-bit tensors, or none of its tiles fits.
   static std::unique_ptr<const Schedule> half_schedule(const Kernel& kernel, const Device& device) {
-    if (tensor_cores(device) != TensorCores::warpgroups || std::ranges::any_of(kernel.nodes, gathers)) return nullptr;
+    if (tensor_cores(device) != TensorCores::warpgroups) return nullptr;
     auto parts = attention_of(kernel);
     if (!parts) return nullptr;
     auto half = attention::half_attention_of(kernel, *parts);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "codegen/attention/attention.h"
+#include "codegen/attention/packing.h"
 #include "codegen/cost.h"
 #include "codegen/variables.h"
 
@@ -41,6 +43,14 @@ Cost attention_cost(const Kernel& kernel) {
     const bool multiplies = &reduction == &product || &reduction == &weighted;
     total.flops += (multiplies ? 2 : 1) * each;
     if (multiplies) total.products += 2 * each;
+  }
+  // A query sees the keys of its own sequence. How long these are is not known: as if they were equal, which is the
+  // least that sequences of as many queries as keys may have.
+  if (const auto parts = attention_of(kernel)) {
+    if (const auto packing = attention::packing_of(kernel, *parts)) {
+      total.flops /= static_cast<double>(packing->count);
+      total.products /= static_cast<double>(packing->count);
+    }
   }
   total.tensor_flops = 3 * total.products;
   return total;
