@@ -43,6 +43,7 @@ class NoSchedule : public Schedule {
  public:
   NoSchedule(std::string what, std::string why) : what_(std::move(what)), why_(std::move(why)) {}
   std::vector<Gene> genes() const override { return {}; }
+  std::string lacks() const override { return why_; }
   std::string illegal(const Genome&) const override { return why_; }
   std::vector<Genome> seeds() const override { return {}; }
   Outline outline(const Genome&) const override { return {}; }

@@ -23,6 +23,7 @@ class FoldedAsRows : public Schedule {
   FoldedAsRows(Kernel rows, const Make& make) : rows_(std::move(rows)), of_rows_(make(rows_)) {}
 
   std::vector<Gene> genes() const override { return of_rows_->genes(); }
+  std::string lacks() const override { return of_rows_->lacks(); }
   std::string illegal(const Genome& genome) const override { return of_rows_->illegal(genome); }
   std::vector<Genome> seeds() const override { return of_rows_->seeds(); }
   Outline outline(const Genome& genome) const override { return of_rows_->outline(genome); }
@@ -46,6 +47,7 @@ class OnTensorCores : public Schedule {
   OnTensorCores(contraction::Product product, const Device& device) : product_(std::move(product)), device_(device) {}
 
   std::vector<Gene> genes() const override { return contraction_genes(product_, device_); }
+  bool on_tensor_cores() const override { return true; }
   std::string illegal(const Genome& genome) const override { return contraction_illegal(product_, device_, genome); }
   std::vector<Genome> seeds() const override { return contraction_seeds(product_, device_); }
   Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all
