@@ -504,6 +504,12 @@ inline Sample interleaved(std::int64_t rows, std::int64_t first, std::int64_t he
           std::move(b.k)};
 }
 
+/// A pair each that vectors hold whole, in 16 bits and in 32, and one that they do not.
+inline std::vector<Sample> interleaved_samples(bool large) {
+  if (large) return {interleaved(4608, 512, 24, 64)};
+  return {interleaved(6, 2, 3, 16), interleaved(5, 3, 2, 8, DType::f32), interleaved(4, 1, 3, 3, DType::f16)};
+}
+
 inline std::vector<Sample> small_samples() {
   std::vector<Sample> out;
   out.push_back(relu(4096));
@@ -533,9 +539,6 @@ inline std::vector<Sample> small_samples() {
   out.push_back(standardize(35, 131));
   out.push_back(standardize(9, 4101));
   out.push_back(scalar());
-  out.push_back(interleaved(6, 2, 3, 16));
-  out.push_back(interleaved(5, 3, 2, 8, DType::f32));
-  out.push_back(interleaved(4, 1, 3, 3, DType::f16));
   out.push_back(logsumexp(9, 770));
   out.push_back(layer_norm(6, 512));
   out.push_back(layer_norm(5, 259));
@@ -577,7 +580,6 @@ inline std::vector<Sample> large_samples() {
   std::vector<Sample> out;
   out.push_back(relu(std::int64_t{4096} * 393216));
   out.push_back(relu(std::int64_t{4096} * 393216, DType::bf16));
-  out.push_back(interleaved(4608, 512, 24, 64));
   out.push_back(bias_gelu(16384, 8192));
   out.push_back(bias_gelu(16384, 8191));
   out.push_back(transpose_add(16384, 16384));

@@ -11,6 +11,8 @@
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/genome.h"
+#include "codegen/graph_builder.h"
+#include "codegen/lower/lower.h"
 #include "sample_kernels.h"
 
 using namespace planish;
@@ -106,4 +108,31 @@ TEST_CASE("pairs that fill no vectors, and results that lie otherwise, stay as t
   CHECK_FALSE(with_whole_vectors(apart.kernel));
   CHECK_FALSE(with_whole_vectors(samples::relu(4096).kernel));
   CHECK_FALSE(with_whole_vectors(samples::softmax(5, 8).kernel));
+}
+
+TEST_CASE("first guesses read pieces of memory that are shorter than a vector whole") {
+  // A norm of groups whose channels lie beside each other: 10, 20 and 40 of each place.
+  const auto vector_of = [](std::int64_t channels) {
+    GraphBuilder g;
+    const std::int64_t all = 32 * channels;
+    const std::vector<std::int64_t> shape{2, all, 16, 16}, strides{all * 256, 1, all * 16, all};
+    const int x = g.input(shape, DType::f16, strides);
+    const int y = g.value(shape, DType::f16, strides), mean = g.value({2, 32}), rstd = g.value({2, 32});
+    g.graph.nodes.push_back(
+        {"aten.native_group_norm.default",
+         {V("input", x), N("weight"), N("bias"), I("N", 2), I("C", all), I("HxW", 256), I("group", 32), F("eps", 1e-5)},
+         {y, mean, rstd}});
+    const auto kernel = lower(g.graph, {true}, std::vector<int>{y}, {});
+    REQUIRE(kernel);
+    const auto guesses = seeds(*kernel, h200());
+    REQUIRE_FALSE(guesses.empty());
+    const auto emitted = emit(*kernel, h200(), guesses.front());
+    REQUIRE(emitted);
+    const std::string text = emitted->source.substr(emitted->source.find("---- kernel ----"));
+    CHECK(times(text, "pl_ldg(") == 0);
+    return guesses.front().at("vector");
+  };
+  CHECK(vector_of(10) == 4);
+  CHECK(vector_of(20) == 8);
+  CHECK(vector_of(40) == 16);
 }
