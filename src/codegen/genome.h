@@ -40,6 +40,11 @@ double bytes_worth(const Cost& cost, const Device& device);
 
 /// Genes of the kernel's template on this device, with choices already narrowed to what can make sense.
 std::vector<Gene> genes(const Kernel& kernel, const Device& device);
+/// Why the kernel has no legal genome on this device; empty where it has one. Finds no genes: it may be asked of every
+/// kernel that might be.
+std::string schedule_lacks(const Kernel& kernel, const Device& device);
+/// Whether tensor cores of this device compute the kernel's products.
+bool on_tensor_cores(const Kernel& kernel, const Device& device);
 /// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index
 /// width.
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);

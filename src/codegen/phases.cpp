@@ -315,6 +315,21 @@ std::vector<IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std:
   return replacements;
 }
 
+void join(Kernel& kernel, int outer, int within) {
+  const std::int64_t size = kernel.space.extent(within);
+  ir::Space space = kernel.space;
+  space.extents[static_cast<std::size_t>(outer)] *= size;
+  space.extents.erase(space.extents.begin() + within);
+  std::vector<IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    const IndexExpr joined = IndexExpr::variable(outer);
+    replacements.push_back(v == outer    ? ir::floor_div(joined, size, space)
+                           : v == within ? ir::mod(joined, size, space)
+                                         : IndexExpr::variable(v > within ? v - 1 : v));
+  }
+  change_space(kernel, replacements, std::move(space));
+}
+
 Phased phased(const Kernel& kernel) {
   Phased out{kernel, false, {}};
   const bool folded =

@@ -672,6 +672,25 @@ inline ContractionSample summed_layer(std::int64_t m, std::int64_t n, std::int64
   });
 }
 
+/// A linear layer of bf16 with the mean of the squares of each head, which is `head` of its `n` features; where these
+/// are all, behind a residual.
+inline ContractionSample squares_sample(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t head) {
+  return contraction_sample("linear_squares", "", 0, [=](GraphBuilder& g) {
+    const DType half = DType::bf16;
+    const int a = g.input({m, k}, half), b = g.input({n, k}, half), bias = g.input({n}, half);
+    const std::vector<std::int64_t> shape{m, n / head, head}, kept{m, n / head, 1};
+    int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n}, half);
+    if (head == n)
+      y = g.node("add.Tensor", {V("self", y), V("other", g.input({m, n}, half)), I("alpha", 1)}, {m, n}, half);
+    g.output(y);
+    const int heads = g.node("view.default", {V("self", y), L("size", shape)}, shape, half);
+    const int wide = g.node("_to_copy.default", {V("self", heads)}, shape, DType::f32);
+    const int squares = g.node("mul.Tensor", {V("self", wide), V("other", wide)}, shape);
+    g.output(g.node("mean.dim", {V("self", squares), L("dim", {2}), B("keepdim", true)}, kept));
+    return y;
+  });
+}
+
 /// Contractions whose results are stored and summed up, over more of them than a tile has.
 inline std::vector<ContractionSample> spread_samples(bool large) {
   std::vector<Convolved> convolved{

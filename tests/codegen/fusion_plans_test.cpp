@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/contraction.h"
 #include "codegen/devices.h"
+#include "codegen/genome.h"
+#include "codegen/lower/lower.h"
 #include "codegen/sound.h"
 
 using namespace planish;
@@ -326,4 +329,92 @@ TEST_CASE("equal kernels of unlike nodes are cut each by its own") {
     return way.replaces.size() == 2 && way.by.size() == 2 && way.by[0].kernel.anchor == Anchor::contraction;
   });
   CHECK(shifted >= 2);
+}
+
+namespace {
+
+/// A pointwise convolution of 16-bit images of 7 by 7 places.
+int pointwise_convolution(GraphBuilder& g) {
+  const int x = g.input({64, 512, 7, 7}, DType::bf16), w = g.input({256, 512, 1, 1}, DType::bf16);
+  return g.node("conv2d.default", {V("input", x), V("weight", w)}, {64, 256, 7, 7}, DType::bf16);
+}
+
+/// A linear layer of 16 bits, 512 by 256 results.
+int linear(GraphBuilder& g) {
+  const int x = g.input({512, 256}, DType::bf16), w = g.input({256, 256}, DType::bf16);
+  return g.node("linear.default", {V("input", x), V("weight", w)}, {512, 256}, DType::bf16);
+}
+
+/// How many kernels there are when products have taken in what they can. Each of these, and of the other ways to cut
+/// the graph, has a guess on the device.
+std::size_t kernels_with_epilogues(const ir::Graph& graph, const Device& device) {
+  FusionOptions options;
+  options.limits.contractions = true;
+  options.limits.narrow_products = tensor_cores(device) == TensorCores::warps;
+  PartitionOptions cutting;
+  cutting.limits = options.limits;
+  const auto apart = partition(graph, cutting);
+  REQUIRE(apart);
+  const Partition joined = with_epilogues(graph, *apart, device, options);
+  const auto can = [&](const Region& region) {
+    CHECK(schedule_lacks(region.kernel, device).empty());
+    CHECK_FALSE(seeds(region.kernel, device).empty());
+  };
+  std::ranges::for_each(joined.regions, can);
+  for (const FusionPlan& way : fusion_plans(graph, joined, device, options)) std::ranges::for_each(way.by, can);
+  return joined.regions.size();
+}
+
+}  // namespace
+
+TEST_CASE("a product takes in a mean, unless no tile holds whole numbers of what it folds") {
+  const auto kernels = [](std::int64_t places) {
+    GraphBuilder g;
+    const int x = g.input({64, 512, places}, DType::bf16), w = g.input({256, 512, 1}, DType::bf16);
+    const int y = g.node("conv1d.default", {V("input", x), V("weight", w)}, {64, 256, places}, DType::bf16);
+    const int z = g.node("relu.default", {V("self", y)}, {64, 256, places}, DType::bf16);
+    g.output(
+        g.node("mean.dim", {V("self", z), L("dim", {2}), B("keepdim", false), N("dtype")}, {64, 256}, DType::bf16));
+    return kernels_with_epilogues(g.graph, h200());
+  };
+  CHECK(kernels(48) == 1);
+  CHECK(kernels(49) == 2);
+}
+
+TEST_CASE("a mean over both dims of odd images stays behind the product that they are, with what is added to that") {
+  GraphBuilder g;
+  const int y = pointwise_convolution(g), more = g.input({64, 256, 7, 7}, DType::bf16);
+  const int sum = g.node("add.Tensor", {V("self", y), V("other", more), I("alpha", 1)}, {64, 256, 7, 7}, DType::bf16);
+  g.output(g.node("mean.dim", {V("self", sum), L("dim", {2, 3}), B("keepdim", true), N("dtype")}, {64, 256, 1, 1},
+                  DType::bf16));
+  CHECK(kernels_with_epilogues(g.graph, h200()) == 2);
+}
+
+TEST_CASE("a product of warps takes in what is computed element by element, and no fold") {
+  for (const bool folds : {false, true}) {
+    GraphBuilder g;
+    const int y = linear(g);
+    const int z = g.node("relu.default", {V("self", y)}, {512, 256}, DType::bf16);
+    g.output(folds ? g.node("max_pool1d.default", {V("self", z), L("kernel_size", {2}), L("stride", {2})}, {512, 128},
+                            DType::bf16)
+                   : z);
+    CHECK(kernels_with_epilogues(g.graph, older("sm_80")) == (folds ? 2 : 1));
+    CHECK(kernels_with_epilogues(g.graph, h200()) == 1);
+  }
+}
+
+TEST_CASE("what would take a product from the tensor cores stays behind it") {
+  // Places that are known at run time alone.
+  GraphBuilder g;
+  const int y = linear(g), table = g.input({32, 256}, DType::bf16), places = g.input({512}, DType::i64);
+  const int rows = g.node("embedding.default", {V("weight", table), V("indices", places)}, {512, 256}, DType::bf16);
+  g.output(g.node("add.Tensor", {V("self", y), V("other", rows), I("alpha", 1)}, {512, 256}, DType::bf16));
+  CHECK(kernels_with_epilogues(g.graph, h200()) == 2);
+  // Two results.
+  GraphBuilder two;
+  const int sums = linear(two);
+  two.output(two.node("relu.default", {V("self", sums)}, {512, 256}, DType::bf16));
+  two.output(two.node("neg.default", {V("self", sums)}, {512, 256}, DType::bf16));
+  CHECK(kernels_with_epilogues(two.graph, older("sm_80")) == 2);
+  CHECK(kernels_with_epilogues(two.graph, h200()) == 1);
 }

@@ -206,6 +206,8 @@ std::vector<Golden> golden_sources() {
   products("attention", samples::half_attention_samples(false), 2);
   const DType half = DType::bf16;
   out.add("product", "linear_gelu", samples::linear_sample(2048, 4096, 1024, half).kernel, h200());
+  out.add("product", "linear_squares", samples::squares_sample(4096, 3072, 3072, 128).kernel, h200());
+  out.add("window", "interleaved", samples::interleaved(4608, 512, 24, 64).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());
   out.add("product", "linear_gelu_sm80", samples::linear_sample(2048, 4096, 1024, half).kernel, older("sm_80"));
   samples::Heads causal{.heads = 8, .keyed = 2, .queries = 512, .keys = 512, .features = 128, .dtype = half};

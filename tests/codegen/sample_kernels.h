@@ -467,6 +467,49 @@ inline Sample activated_group_norm(std::int64_t n, std::int64_t groups, std::int
 }
 
 /// Small ones, of every kind and awkward sizes: fast enough to emulate.
+/// Pairs of neighbours turned by an angle each, as an interleaved rotary embedding does, of rows that come from two
+/// tensors: (x₀, x₁) · cos + (−x₁, x₀) · sin.
+inline Sample interleaved(std::int64_t rows, std::int64_t first, std::int64_t heads, std::int64_t pairs,
+                          DType dtype = DType::bf16) {
+  Build b;
+  b.k.space.extents = {rows, heads, pairs, 2};
+  const std::int64_t features = 2 * pairs, row = heads * features;
+  const int one = b.input(dtype, {first, heads, features}), other = b.input(dtype, {rows - first, heads, features});
+  const int cosines = b.input(DType::f32, {rows, features}), sines = b.input(DType::f32, {rows, features});
+  const IndexExpr half = b.at({{3, 1}}), line = b.at({{0, 1}});
+  const int from_first =
+      b.op(Op::lt, {b.index(line), b.constant(static_cast<double>(first), DType::i64)}, DType::boolean);
+  // The element at `at` of the pair, for lanes that `where` says.
+  const auto element = [&](const IndexExpr& at, const std::vector<ir::Bound>& where) {
+    const auto load = [&](int in, std::int64_t before, std::int64_t from, std::int64_t to) {
+      std::vector<ir::Bound> all = where;
+      all.push_back({line, from, to});
+      const int value = b.load(in, ir::add(at, IndexExpr::constant(-before * row), b.k.space), std::move(all));
+      return dtype == DType::f32 ? value : b.op(Op::cast, {value});
+    };
+    const int x = load(one, 0, 0, first), y = load(other, first, first, rows);
+    return b.op(Op::select, {from_first, x, y});
+  };
+  const IndexExpr pair = b.at({{0, row}, {1, features}, {2, 2}});
+  const int cos = b.load(cosines, b.at({{0, features}, {2, 2}, {3, 1}}));
+  const int straight = b.op(Op::mul, {element(ir::add(pair, half, b.k.space), {}), cos});
+  const int is_first = b.op(Op::lt, {b.index(half), b.constant(1, DType::i64)}, DType::boolean);
+  const int minus = b.op(Op::neg, {element(ir::add(pair, IndexExpr::constant(1), b.k.space), {{half, 0, 1}})});
+  const int turned = b.op(Op::select, {is_first, minus, element(pair, {{half, 1, 2}})});
+  const int sin = b.load(sines, b.at({{0, features}, {2, 2}, {3, 1}}));
+  const int sum = b.op(Op::add, {straight, b.op(Op::mul, {turned, sin})});
+  b.output(sum, dtype, {rows, heads, features}, ir::add(pair, half, b.k.space));
+  return {"interleaved",
+          {{"rows", rows}, {"first", first}, {"heads", heads}, {"pairs", pairs}, {"dtype", code(dtype)}},
+          std::move(b.k)};
+}
+
+/// A pair each that vectors hold whole, in 16 bits and in 32, and one that they do not.
+inline std::vector<Sample> interleaved_samples(bool large) {
+  if (large) return {interleaved(4608, 512, 24, 64)};
+  return {interleaved(6, 2, 3, 16), interleaved(5, 3, 2, 8, DType::f32), interleaved(4, 1, 3, 3, DType::f16)};
+}
+
 inline std::vector<Sample> small_samples() {
   std::vector<Sample> out;
   out.push_back(relu(4096));

@@ -142,6 +142,10 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [torch.relu(x[0])]
         case "bias_gelu":
             return [torch.nn.functional.gelu(x[0] + x[1]) + x[2]]
+        case "interleaved":
+            pairs = torch.cat([x[0], x[1]]).unflatten(-1, (-1, 2))
+            turned = torch.stack([-pairs[..., 1], pairs[..., 0]], -1).flatten(-2)
+            return [pairs.flatten(-2) * x[2][:, None] + turned * x[3][:, None]]
         case "transpose_add":
             return [x[0].t() + x[1]]
         case "masked":

@@ -26,6 +26,8 @@ CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution",
 # All their images are alike: as good in one layout as in another. Beside these operators that torch calls pointwise.
 ALIKE = (
     "aten.cat",
+    "aten.clone",
+    "aten._to_copy",
     "aten.constant_pad_nd",
     "aten.batch_norm",
     "aten._native_batch_norm_legit_no_training",
@@ -41,6 +43,9 @@ ALIKE = (
     "aten._upsample_nearest_exact3d",
     "aten.upsample_bilinear2d",
 )
+# Bytes of a place that a norm of groups reads for a group: half of what memory is asked for at once. Of less every group would read what
+# others do; the images that lie like such a norm's stay as they are, all of them, or it would turn what it reads.
+LEAST_PIECE = 16
 # They read an image as well in one layout as in another, and what they leave of it is small.
 FOLDS = ("aten.mean", "aten.sum", "aten.amax", "aten.amin", "aten._adaptive_avg_pool2d", "aten.adaptive_avg_pool2d")
 
@@ -63,6 +68,7 @@ class _Groups:
         self.parent = list(range(len(values)))
         self.pinned: set[int] = set()
         self.wanted: set[int] = set()
+        self.refused: set[int] = set()
 
     def find(self, value: int) -> int:
         while self.parent[value] != value:
@@ -94,6 +100,18 @@ def _gains(values: list[dict[str, Any]], image: int, weight: int) -> bool:
     )
 
 
+def _is_alike(op: str, node: fx.Node) -> bool:
+    return op in ALIKE or (isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags)
+
+
+def _reads_pieces(values: list[dict[str, Any]], entry: dict[str, Any]) -> bool:
+    """Whether a group's channels beside each other are long enough to be read so."""
+    named = {arg["name"]: arg for arg in entry["args"]}
+    image = values[named["input"]["value"]]
+    size = 2 if image["dtype"] in HALVES else 4
+    return len(image["shape"]) > 2 and bool(image["shape"][1] // int(named["group"]["int"]) * size >= LEAST_PIECE)
+
+
 def _group(document: dict[str, Any], nodes: list[fx.Node]) -> _Groups:
     values = document["values"]
     groups = _Groups(values)
@@ -112,8 +130,10 @@ def _group(document: dict[str, Any], nodes: list[fx.Node]) -> _Groups:
                 groups.wanted.add(image)
             # What a convolution reads and writes had better lie alike, too: neighbours then load and store neighbours.
             groups.join([v for v in (image, *entry["outs"]) if groups.is_image(v) and values[v]["shape"][1] % CHUNK == 0])
-        elif op in ALIKE or (isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags):
+        elif _is_alike(op, node) or op == "aten.native_group_norm":
             groups.join(images)
+            if op == "aten.native_group_norm" and not _reads_pieces(values, entry):
+                groups.refused.update(images)
         elif op in FOLDS:
             groups.pinned.update(out for out in entry["outs"] if out is not None)
         else:
@@ -136,7 +156,8 @@ def lay_out(document: dict[str, Any], nodes: list[fx.Node]) -> None:
     for value in range(len(values)):
         if groups.is_image(value) and value not in apart:
             members.setdefault(groups.find(value), []).append(value)
-    for root in {groups.find(value) for value in groups.wanted}:
+    refused = {groups.find(value) for value in groups.refused}
+    for root in {groups.find(value) for value in groups.wanted} - refused:
         size = {v: math.prod(values[v]["shape"]) for v in members.get(root, ())}
         other = [v for v in size if v in groups.pinned and values[v]["strides"] != channels_last(values[v]["shape"])]
         if sum(size[v] for v in other) > MOST_PINNED * sum(size.values()):

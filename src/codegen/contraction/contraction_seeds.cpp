@@ -140,8 +140,8 @@ class Guesses {
 
   void of_16_bits() {
     const auto ways = choices_of("direct");
-    const bool file = std::ranges::find(ways, contraction::by_file) != ways.end();
-    if (file) by_file();
+    if (std::ranges::find(ways, contraction::by_file) != ways.end()) by_file();
+    const bool file = !out_.empty();
     if (std::ranges::find(ways, contraction::by_maps) != ways.end()) {
       Tiles tiles = plain_tiles;
       // Columns that fill no such tiles: 320 are two of 160.

@@ -75,7 +75,7 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
     if (!product.direct_a && !product.direct_b) return ways;
     ways.push_back(1);
     if (contraction::has_boxes(product) || product.boxed) ways.push_back(contraction::by_maps);
-    if (contraction::device_product_lacks(product).empty()) ways.push_back(contraction::by_file);
+    if (contraction::warpgroup_product_lacks(product).empty()) ways.push_back(contraction::by_file);
     return ways;
   }
   if (product.direct_a && product.direct_b) ways.push_back(1);
@@ -101,7 +101,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   const Problem& problem = product.problem;
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
   const bool rounds = fp32 && may_round(product.kernel);
-  const bool wide = !fp32 || rounds, file = contraction::device_product_lacks(product).empty();
+  const bool wide = !fp32 || rounds, file = contraction::warpgroup_product_lacks(product).empty();
   std::vector<Gene> genes;
   genes.push_back({"tile_m", {64, 128}});
   if (wide) genes.back().choices.push_back(192);
@@ -147,7 +147,7 @@ namespace {
 
 /// Of what the device file computes: genes of the others stay what they are when nothing was chosen.
 std::string illegal_by_file(const Product& product, const Device& device, const Genome& genome) {
-  if (auto why = contraction::device_product_lacks(product); !why.empty()) return why;
+  if (auto why = contraction::warpgroup_product_lacks(product); !why.empty()) return why;
   if (gene(genome, "tile_k", 64) != 64) return "steps of the device file have 64 k";
   if (gene(genome, "min_blocks", 1) != 1) return "a multiprocessor has one block of the device file";
   if (gene(genome, "pingpong", 0) > 1) return "two consumers of the device file take turns";

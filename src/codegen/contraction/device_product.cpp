@@ -4,7 +4,9 @@
 #include <array>
 
 #include "base/rounding.h"
+#include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/spread_epilogue.h"
 #include "codegen/device/device_files.h"
 
 namespace planish::codegen::contraction {
@@ -17,10 +19,33 @@ std::int64_t steps_of(const Product& product) {
 }
 
 bool across(const Product& product, Operand operand) {
-  return product.direct(operand)->carrier == Carrier::along_rows;
+  return multiplied(product).direct(operand)->carrier == Carrier::along_rows;
+}
+
+/// Runs of columns that are folded are parts of tiles, or the other way round.
+bool holds_runs(const Product& product, std::int64_t tile_columns) {
+  const std::int64_t run = product.spread->run;
+  return run >= product.problem.n || tile_columns % run == 0 || run % tile_columns == 0;
 }
 
 }  // namespace
+
+const Product& multiplied(const Product& product) {
+  return product.elements ? *product.elements : product;
+}
+
+TilePlan pieces_plan(const DeviceTiling& tiling) {
+  TilePlan plan;
+  plan.bn = plan.exchange = tiling.tile_columns;
+  return plan;
+}
+
+std::string warpgroup_product_lacks(const Product& product) {
+  if (!product.spread) return device_product_lacks(product);
+  if (!product.elements) return "folds of something else than the rows of one output";
+  if (product.problem.n % 8 != 0 || product.spread->run % 8 != 0) return "folds of columns that are not whole eights";
+  return device_product_lacks(*product.elements);
+}
 
 std::string device_product_lacks(const Product& product) {
   const Kernel& kernel = product.kernel;
@@ -92,6 +117,7 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
     return "a consumer's sums are more than its registers";
   if (t.cluster > device.max_cluster) return "the cluster is larger than the device allows";
   if (layout.shared_bytes > device.shared_bytes) return "more shared memory than a block can have";
+  if (product.spread && !holds_runs(product, t.tile_columns)) return "tiles that end within what is folded";
   if (groups != nullptr && t.splits > 1) return "parts of k of groups";
   if (t.splits > steps_of(product)) return "more parts than there are steps of k";
   // What blocks of a cluster share they bring in whole pieces each.
@@ -131,6 +157,27 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
                             device);
 }
 
+namespace {
+
+/// The launch behind it that joins the pieces of what is folded.
+Emitted joining(const Product& product, const DeviceTiling& tiling, const Emitted::Argument& pieces) {
+  const Packing packing = print_spread_joining(product, pieces_plan(tiling), tiling.fast);
+  Emitted out;
+  out.language = "cuda";
+  out.entry = "planish_kernel";
+  out.source = packing.source;
+  out.grid[0] = packing.blocks;
+  out.block[0] = packing.threads;
+  using Kind = Emitted::Argument::Kind;
+  out.args = {pieces};
+  for (const int input : packing.inputs) out.args.push_back({Kind::input, input});
+  for (std::size_t o = product.spread->elements; o < product.spread->order.size(); ++o)
+    out.args.push_back({Kind::output, product.spread->order[o]});
+  return out;
+}
+
+}  // namespace
+
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
                             const DeviceGroups* groups) {
   const DeviceLayout layout = device_layout_of(product, tiling, groups);
@@ -146,17 +193,20 @@ Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, 
   out.shared = layout.shared_bytes;
   using Kind = Emitted::Argument::Kind;
   for (const int input : printed.inputs) out.args.push_back({Kind::input, input});
-  out.args.push_back({Kind::output, 0});
+  out.args.push_back({Kind::output, product.spread ? product.spread->order.front() : 0});
   const auto scratch = [&](std::int64_t bytes) {
     out.args.push_back({Kind::scratch, static_cast<int>(out.scratch_bytes.size())});
     out.scratch_bytes.push_back(bytes);
   };
   scratch(out.grid[0] * maps_bytes);
+  if (product.spread) scratch(spread_bytes(*product.spread, product.problem, pieces_plan(tiling)));
+  const Emitted::Argument pieces = out.args.back();
   if (tiling.splits > 1) {
     scratch(layout.partial_bytes);
     scratch(layout.counters * 4);
-    out.zeroed = {2};
+    out.zeroed = {out.args.back().index};
   }
+  if (product.spread) out.after.push_back(joining(product, tiling, pieces));
   return out;
 }
 

@@ -15,8 +15,11 @@ namespace planish::codegen::contraction {
 /// Of the gene `direct`: the device file.
 constexpr std::int64_t by_file = 4;
 
-/// Why it is no such product; empty where it is one. The rest of this file expects that.
+/// Why it is no such product; empty where it is one.
 std::string device_product_lacks(const Product& product);
+/// The same of warpgroups' device file, which carries along what is folded of rows (see spread.h): the rest of this
+/// file expects that there is nothing against it.
+std::string warpgroup_product_lacks(const Product& product);
 
 /// Rows that are sorted in groups, each with a second factor of its own: where the groups end, and how far apart these
 /// factors lie. The product is the one with the first of them.
@@ -52,16 +55,21 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling
 std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device,
                                 const DeviceGroups* groups = nullptr);
 
+/// What is multiplied: the product, or with a Spread that of its elements.
+const Product& multiplied(const Product& product);
+/// A plan whose pieces (see spread.h) are those of these tiles.
+TilePlan pieces_plan(const DeviceTiling& tiling);
+
 /// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md). Of
 /// groups: where they are of one size.
 double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device,
                              const DeviceGroups* groups = nullptr);
 
-/// The launch. Expects a tiling that fits.
+/// The launch, and with a Spread one that joins its pieces. Expects a tiling that fits.
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
                             const DeviceGroups* groups = nullptr);
 /// Its text behind the device file: policy, functors and `planish_kernel`. Arguments: `inputs`, the output, memory for
-/// tensor maps and, where k is split, for parts and counters.
+/// tensor maps, with a Spread for pieces and, where k is split, for parts and counters.
 struct DevicePrinted {
   std::string text;
   std::vector<int> inputs;

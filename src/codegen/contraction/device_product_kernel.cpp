@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "codegen/contraction/product_printer.h"
+#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -9,9 +10,20 @@ namespace {
 class DevicePrinter : public ProductPrinter {
  public:
   DevicePrinter(const Product& product, const DeviceTiling& tiling, const DeviceGroups* groups)
-      : ProductPrinter(product, tiling.fast, groups), tiling_(tiling) {}
+      : ProductPrinter(multiplied(product), tiling.fast, groups, folded_of(product)),
+        tiling_(tiling),
+        whole_(product) {}
 
  private:
+  /// Nodes whose values are folded.
+  static std::vector<int> folded_of(const Product& product) {
+    std::vector<int> nodes;
+    if (!product.spread) return nodes;
+    for (const SpreadFold& fold : product.spread->folds)
+      nodes.push_back(product.kernel.reductions[static_cast<std::size_t>(fold.sum)].arg);
+    return nodes;
+  }
+
   void instructions() override {
     line(fmt::format("PL_WGMMA_BOTH(pl_multiply, {}, \"{}\", {:d}, {:d})", tiling_.tile_columns, bf16_ ? "bf16" : "f16",
                      across(Operand::a), across(Operand::b)));
@@ -75,14 +87,39 @@ class DevicePrinter : public ProductPrinter {
     close();
   }
 
+  void piece() override {
+    if (!whole_.spread) return;
+    const TilePlan plan = pieces_plan(tiling_);
+    const Pieces pieces = pieces_of(*whole_.spread, whole_.problem, plan);
+    open("PL_DEVICE float* piece(int batch, int row, int column) const {");
+    line(fmt::format("const int tile = {}, slot = column / {} - tile * {} / {};", piece_of(pieces, plan, "column"),
+                     whole_.spread->run, tiling_.tile_columns, whole_.spread->run));
+    line(fmt::format("return pieces + {};", place_of_piece(whole_, pieces, "row", "tile", "slot")));
+    close();
+  }
+
+  /// ", ProductFolds<1, 128, 0>": of the file's template, behind the policy.
+  std::string folds() const {
+    if (!whole_.spread) return {};
+    unsigned centred = 0, bit = 1;
+    for (const SpreadFold& fold : whole_.spread->folds) {
+      centred |= fold.squares >= 0 ? bit : 0;
+      bit *= 2;
+    }
+    return fmt::format(", ProductFolds<{}, {}, {}>", folded_.size(), whole_.spread->run, centred);
+  }
+
   void entry() override {
     const bool split = tiling_.splits > 1;
     kernel(128 * (tiling_.consumers + 1), 1,
-           fmt::format("char* __restrict__ maps{}", split ? ", float* partial, u32* arrived" : ""),
-           fmt::format("product<Policy>(f, pl_smem, maps, {});", split ? "partial, arrived" : "nullptr, nullptr"));
+           fmt::format("char* __restrict__ maps{}{}", whole_.spread ? ", float* __restrict__ pieces" : "",
+                       split ? ", float* partial, u32* arrived" : ""),
+           fmt::format("product<Policy{}>(f, pl_smem, maps, {});", folds(),
+                       split ? "partial, arrived" : "nullptr, nullptr"));
   }
 
   const DeviceTiling tiling_;
+  const Product& whole_;
 };
 
 }  // namespace

@@ -183,6 +183,8 @@ class MmaSchedule : public Schedule {
     return out;
   }
 
+  bool on_tensor_cores() const override { return true; }
+
   std::string illegal(const Genome& genome) const override {
     const auto tiling = tiling_of(genome);
     if (!tiling) return "warps that cannot share the tile";

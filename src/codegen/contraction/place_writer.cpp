@@ -105,7 +105,7 @@ std::string PlaceWriter::output_parameters() const {
 }
 
 void PlaceWriter::entry(std::span<const int> inputs, int threads, int blocks, std::string_view more_parameters,
-                        std::string_view call) {
+                        std::string_view call, std::string_view more_members) {
   std::string parameters;
   std::vector<std::string> members;
   for (const int i : inputs) {
@@ -114,6 +114,7 @@ void PlaceWriter::entry(std::span<const int> inputs, int threads, int blocks, st
     members.push_back(fmt::format("in{}", i));
   }
   for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) members.push_back(fmt::format("out{}", o));
+  if (!more_members.empty()) members.emplace_back(more_members);
   parameters += output_parameters();
   if (more_parameters.empty()) parameters.resize(parameters.size() - 2);  // the last comma
   line("// ---- kernel ----");

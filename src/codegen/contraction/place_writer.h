@@ -47,9 +47,10 @@ class PlaceWriter : public printing::Speller {
   /// "float* __restrict__ out0, " for each output of the kernel.
   std::string output_parameters() const;
   /// The kernel `planish_kernel` of these inputs and all outputs, with more parameters behind them: `call` finds both
-  /// as the members of `Functors f`, and dynamic shared memory as `pl_smem`.
+  /// as the members of `Functors f`, `more_members` of those parameters behind them, and dynamic shared memory as
+  /// `pl_smem`.
   void entry(std::span<const int> inputs, int threads, int blocks, std::string_view more_parameters,
-             std::string_view call);
+             std::string_view call, std::string_view more_members = {});
   /// Stores each output, whose node is defined, at its place.
   void stores();
   /// Inputs that they read, ascending.

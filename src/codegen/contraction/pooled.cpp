@@ -54,23 +54,6 @@ int windowed_by(const Kernel& kernel, const std::vector<int>& factors, int resul
   return -1;
 }
 
-/// One variable in place of `outer` and the window's `within`, which lies behind it.
-void join(Kernel& kernel, int outer, int within) {
-  const std::int64_t size = kernel.space.extent(within);
-  ir::Space space = kernel.space;
-  space.extents[static_cast<std::size_t>(outer)] *= size;
-  space.extents.erase(space.extents.begin() + within);
-  std::vector<IndexExpr> replacements;
-  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
-    const IndexExpr joined = IndexExpr::variable(outer);
-    replacements.push_back(v == outer    ? ir::floor_div(joined, size, space)
-                           : v == within ? ir::mod(joined, size, space)
-                                         : IndexExpr::variable(v > within ? v - 1 : v));
-  }
-  change_space(kernel, replacements, std::move(space));
-  --kernel.across;
-}
-
 }  // namespace
 
 bool Pool::has(int variable) const {
@@ -107,6 +90,7 @@ Result<Unpooled> unpooled(const Kernel& kernel, bool whole) {
     if (outer < 0) return no("windows of what is not one variable");
     if (out.pool.has(outer)) return no("two windows in one dim");
     join(out.kernel, outer, within);
+    --out.kernel.across;
     out.pool.windows.push_back({outer, size});
   }
   if (!out.pool.whole && out.pool.reductions.size() != 1) return no("several folds of one window");

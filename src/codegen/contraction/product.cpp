@@ -280,6 +280,25 @@ Result<Product> parted_product(const Kernel& kernel) {
   return out;
 }
 
+/// The product that the elements of a Spread are; null where there are several of each, or where its columns are no
+/// neighbouring variables.
+std::shared_ptr<const Product> elements_of(const Product& whole) {
+  if (whole.spread->elements != 1 || whole.sliding || !whole.taps.empty()) return nullptr;
+  auto out = std::make_shared<Product>();
+  out->kernel = whole.kernel;
+  out->kernel.outputs.resize(1);
+  const std::vector<int>& columns = whole.c.n;
+  for (std::size_t i = columns.size(); i-- > 1;) {
+    if (columns[i] != columns[i - 1] + 1) return nullptr;
+    join(out->kernel, columns[i - 1], columns[i]);
+  }
+  auto c = with_second(out->kernel, columns.front());
+  if (!c) return nullptr;
+  out->c = std::move(*c);
+  set_problem(*out);
+  return out;
+}
+
 /// Of a kernel that sums up more results than a tile has: what is summed lies along columns.
 Result<Product> spread_product(const Kernel& kernel) {
   const Unspread from = unspread(kernel);
@@ -292,6 +311,7 @@ Result<Product> spread_product(const Kernel& kernel) {
     auto spread = spread_of(out.kernel, from, out.c, out.sliding ? &*out.sliding : nullptr);
     if (spread) {
       out.spread = std::move(*spread);
+      out.elements = elements_of(out);
       Kernel elements = out.kernel;
       elements.outputs.resize(out.spread->elements);
       if (!elements.outputs.empty()) set_overlap(out, elements);

@@ -33,6 +33,8 @@ struct Product {
   std::shared_ptr<const Product>
       swapped;                           ///< the same with its factors' parts exchanged; null where it has only one way
   std::shared_ptr<const Product> boxed;  ///< the same with tiles that are boxes (see boxes.h); null where none are
+  /// Of a Spread with one output of elements: the product that these are, with columns as one variable; null elsewhere.
+  std::shared_ptr<const Product> elements;
 
   const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }
   const std::optional<Boxes>& boxes(Operand operand) const { return operand == Operand::a ? boxes_a : boxes_b; }

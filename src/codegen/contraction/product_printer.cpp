@@ -10,17 +10,28 @@
 
 namespace planish::codegen::contraction {
 
-ProductPrinter::ProductPrinter(const Product& product, bool fast, const DeviceGroups* groups)
+namespace {
+
+std::vector<int> with_first(int first, const std::vector<int>& others) {
+  std::vector<int> all{first};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+}  // namespace
+
+ProductPrinter::ProductPrinter(const Product& product, bool fast, const DeviceGroups* groups, std::vector<int> folded)
     : product_(product),
       groups_(groups),
       kernel_(product.kernel),
       c_(product.c),
       output_(kernel_.outputs.front()),
+      folded_(std::move(folded)),
       writer_(kernel_),
       bf16_(narrow_type(kernel_, c_) == DType::bf16),
-      roots_{output_.node} {
+      roots_(with_first(output_.node, folded_)) {
   writer_.fast = fast;
-  writer_.narrow = size_of(output_.dtype) == 2;
+  writer_.narrow = size_of(output_.dtype) == 2 && folded_.empty();
 }
 
 DevicePrinted ProductPrinter::print() {
@@ -63,6 +74,7 @@ void ProductPrinter::functors() {
   open("struct Functors {");
   for (const int i : inputs_) line(fmt::format("const {}* __restrict__ in{};", storage(i), i));
   line(fmt::format("{}* __restrict__ out0;", printing::storage_type(output_.dtype)));
+  if (!folded_.empty()) line("float* __restrict__ pieces;");
   if (groups_ != nullptr)
     line(fmt::format("PL_DEVICE int group_end(int i) const {{ return (int)min(max(in{}[{}], 0), {}); }}",
                      groups_->input, end_place(), c_.rows));
@@ -72,6 +84,7 @@ void ProductPrinter::functors() {
   coordinates("column");
   line(fmt::format("return (char*)(out0 + ({}));", writer_.place_of(output_.index)));
   close();
+  piece();
   writer_.close_declaration();
 }
 
@@ -102,7 +115,9 @@ std::vector<int> ProductPrinter::paired() const {
 
 void ProductPrinter::result() {
   line("template <int words>");
-  open("PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]) const {");
+  open(fmt::format(
+      "PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]{}) const {{",
+      folded_.empty() ? "" : fmt::format(", float (&more)[{}][2]", folded_.size())));
   coordinates("column");
   const auto pairs = paired();
   for (const int id : pairs) {
@@ -128,6 +143,7 @@ void ProductPrinter::result() {
   writer_.fold = "folded";
   writer_.nodes(roots_);
   line(fmt::format("got[e] = {};", writer_.name(output_.node)));
+  for (std::size_t i = 0; i < folded_.size(); ++i) line(fmt::format("more[{}][e] = {};", i, writer_.name(folded_[i])));
   close();
   writer_.at_hand = nullptr;
   if (output_.dtype == DType::f32)
@@ -145,7 +161,7 @@ std::string ProductPrinter::unpaired(int id) {
 }
 
 void ProductPrinter::kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call) {
-  writer_.entry(inputs_, threads, blocks, more_parameters, call);
+  writer_.entry(inputs_, threads, blocks, more_parameters, call, folded_.empty() ? "" : "pieces");
 }
 
 }  // namespace planish::codegen::contraction

@@ -13,7 +13,8 @@ namespace planish::codegen::contraction {
 
 class ProductPrinter {
  public:
-  ProductPrinter(const Product& product, bool fast, const DeviceGroups* groups);
+  /// `folded`: nodes whose values are folded along rows beside the output.
+  ProductPrinter(const Product& product, bool fast, const DeviceGroups* groups, std::vector<int> folded = {});
   virtual ~ProductPrinter() = default;
   DevicePrinted print();
 
@@ -22,6 +23,8 @@ class ProductPrinter {
   virtual void policy() = 0;
   /// Of Functors: how factors are reached.
   virtual void factors() = 0;
+  /// Likewise: where goes what remains of folded rows.
+  virtual void piece() {}
   virtual void entry() = 0;
 
   void line(std::string_view text) { writer_.line(text); }
@@ -43,6 +46,7 @@ class ProductPrinter {
   const Kernel& kernel_;
   const Contraction& c_;
   const Output& output_;
+  const std::vector<int> folded_;
   PlaceWriter writer_;
   const bool bf16_;
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -300,7 +302,7 @@ class SpreadJoiner {
   Packing print() {
     const std::vector<int> roots = roots_of(kernel_);
     const std::int64_t points = extent(spread_.kept);
-    const int threads = team() == 32 ? 256 : team();
+    const int threads = team() <= 32 ? 256 : team();
     Packing out;
     out.inputs = writer_.inputs(roots);
     out.threads = threads;
@@ -313,9 +315,12 @@ class SpreadJoiner {
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel(const float* __restrict__ "
                     "pieces, {}{}) {{",
                     threads, writer_.parameters(roots), outputs));
-    writer_.line(fmt::format("const int point = blockIdx.x * {} + threadIdx.x / {}, mine = threadIdx.x % {};",
-                             threads / team(), team(), team()));
-    writer_.line(fmt::format("if (point >= {}) return;", points));
+    // Lanes ask each other: all of a warp stay.
+    const bool alone = team() >= 32;
+    writer_.line(fmt::format("const int {} = blockIdx.x * {} + threadIdx.x / {}, mine = threadIdx.x % {};",
+                             alone ? "point" : "asked", threads / team(), team(), team()));
+    writer_.line(alone ? fmt::format("if (point >= {}) return;", points)
+                       : fmt::format("const int point = min(asked, {});", points - 1));
     writer_.decode("point", spread_.kept);
     if (team() > 32) writer_.line(fmt::format("__shared__ double shared[{}];", team() / 32));
     int state = 0;
@@ -323,7 +328,7 @@ class SpreadJoiner {
       join(fold, state);
       state += fold.states();
     }
-    writer_.line("if (mine != 0) return;");
+    writer_.line(alone ? "if (mine != 0) return;" : "if ((mine != 0) | (asked != point)) return;");
     writer_.nodes(roots);
     writer_.stores();
     writer_.close();
@@ -346,7 +351,11 @@ class SpreadJoiner {
   }
 
   /// Threads that join the pieces of one result.
-  int team() const { return extent(spread_.folded) * most_pieces() > for_a_warp ? joining_threads : 32; }
+  int team() const {
+    const std::int64_t pieces = extent(spread_.folded) * most_pieces();
+    if (pieces > for_a_warp) return joining_threads;
+    return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(pieces, 32))));
+  }
 
   struct Total {
     std::string name, each;  ///< the sum, and what is added of each piece, whose states are `at`
@@ -390,9 +399,9 @@ class SpreadJoiner {
     writer_.close();
     for (const Total& one : totals) {
       writer_.line("#pragma unroll");
-      writer_.line(fmt::format("for (int apart = 16; apart > 0; apart /= 2) {0} += __shfl_xor_sync(~0u, {0}, apart);",
-                               one.name));
-      if (team() == 32) continue;
+      writer_.line(fmt::format("for (int apart = {1}; apart > 0; apart /= 2) {0} += __shfl_xor_sync(~0u, {0}, apart);",
+                               one.name, std::min(team(), 32) / 2));
+      if (team() <= 32) continue;
       writer_.line("__syncthreads();");
       writer_.line(fmt::format("if (mine % 32 == 0) shared[mine / 32] = {};", one.name));
       writer_.line("__syncthreads();");

@@ -11,8 +11,8 @@ namespace planish::codegen::contraction {
 /// one more parameter, `pieces`: spread_bytes() of memory, of which all that are pieces of something are written.
 Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, StoreForm form);
 
-/// The kernel that joins the pieces, a warp or a block for each result. Arguments: the pieces, its inputs, then the
-/// outputs that are folds' results.
+/// The kernel that joins the pieces, a few lanes, a warp or a block for each result. Arguments: the pieces, its inputs,
+/// then the outputs that are folds' results.
 Packing print_spread_joining(const Product& product, const TilePlan& plan, bool fast);
 
 }  // namespace planish::codegen::contraction

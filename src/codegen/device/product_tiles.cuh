@@ -5,6 +5,7 @@
 //   bool share_a, share_b                                 which operand they share
 //   int steps                                             of k
 
+#include "product_folds.cuh"
 #include "types.cuh"
 
 /// What a block has at a turn. Blocks of a cluster have tiles beside each other, for as many turns.
@@ -126,13 +127,25 @@ PL_DEVICE int product_unit_at(int row, int unit) {
 
 /// A warp's results of 16 rows from `first` on and `width` columns from `begin` on go through its 2048 bytes of shared
 /// memory, 128 bytes of a row at a time. sums(i) are a thread's, part by part, of each 8 columns four: two neighbours
-/// of row lane / 4, and of the row 8 further. Rows from row_end on are not stored.
-template <typename P, int width, typename F, typename Sums>
+/// of row lane / 4, and of the row 8 further. Rows from row_end on are not stored. What is folded of them (see
+/// product_folds.cuh) f.result() gives beside the results, and goes to f.piece(unit, row, column), a column of its run;
+/// runs are parts of the width, or the other way round, and columns a multiple of 8.
+template <typename P, int width, typename Folds = ProductNoFolds, typename F, typename Sums>
 PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchange, int unit, int first, int row_end,
                              int begin) {
   constexpr int line = 128 / P::result_bytes, words = P::result_bytes / 2, of_unit = 16 / P::result_bytes;
   const int lane = (int)threadIdx.x % 32;
   if (first >= row_end) return;
+  Folds folds;
+  const auto leave = [&](int column) {
+    if constexpr (Folds::count > 0) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = first + lane / 4 + h * 8;
+        folds.leave(h, row < row_end, [&] { return f.piece(unit, row, column); });
+      }
+    }
+  };
 #pragma unroll
   for (int from = 0; from < width; from += line) {
     if (begin + from >= P::columns) break;
@@ -150,8 +163,16 @@ PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchan
         }
         const int row = min(first + lane / 4 + h * 8, row_end - 1);
         const int column = min(begin + from + j * 8 + lane % 4 * 2, (P::columns - 1) & ~1);
-        f.result(out[j][h], unit, row, column, pair);
+        if constexpr (Folds::count == 0) {
+          f.result(out[j][h], unit, row, column, pair);
+        } else {
+          float more[Folds::count][2];
+          f.result(out[j][h], unit, row, column, pair, more);
+          if (begin + from + j * 8 < P::columns) folds.take(h, more);
+        }
       }
+      const int next = from + j * 8 + 8;
+      if (Folds::run < width && next % Folds::run == 0 && begin + next <= P::columns) leave(begin + next - 8);
     }
     __syncwarp();
 #pragma unroll
@@ -181,5 +202,6 @@ PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchan
       }
     }
   }
+  if (Folds::run >= width && begin < P::columns) leave(begin);
   __syncwarp();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 
 namespace planish::codegen::printing {
@@ -146,6 +147,90 @@ Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType 
     return {Access::Kind::reversed, cap_unit(static_cast<int>(g), dtype)};
   }
   return {Access::Kind::elements, 1};
+}
+
+namespace {
+
+/// e at a lane of the vector that the variable now counts.
+ir::IndexExpr at_lane(const ir::IndexExpr& e, int lane, const ir::Space& vectors, const Lanes& lanes) {
+  std::vector<ir::IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(vectors.extents.size()); ++v) {
+    const ir::IndexExpr own = ir::IndexExpr::variable(v);
+    replacements.push_back(
+        v == lanes.variable ? ir::add(ir::scale(own, lanes.width), ir::IndexExpr::constant(lane), vectors) : own);
+  }
+  return ir::substitute(e, replacements, vectors);
+}
+
+/// The space with vectors in place of the variable's values.
+ir::Space vectors_of(const ir::Space& space, const Lanes& lanes) {
+  ir::Space out = space;
+  out.extents[static_cast<std::size_t>(lanes.variable)] /= lanes.width;
+  return out;
+}
+
+/// Whether the bounds that part the lanes let this one read, in every vector; nothing where that differs.
+std::optional<bool> reads(std::span<const ir::Bound> where, int lane, const ir::Space& space, const ir::Space& vectors,
+                          const Lanes& lanes) {
+  bool all = true;
+  for (const ir::Bound& bound : where) {
+    if (uniform(bound, space, lanes)) continue;
+    const ir::Bound own{at_lane(bound.e, lane, vectors, lanes), bound.lo, bound.hi};
+    const auto range = own.e.range(vectors);
+    if (range.second < own.lo || range.first >= own.hi) {
+      all = false;
+    } else if (!ir::always(own, vectors)) {
+      return std::nullopt;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Access classify_load(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, std::int64_t storage,
+                     const ir::Space& space, const Lanes& lanes) {
+  const Access plain = classify(e, where, dtype, space, lanes);
+  constexpr int most = 16;  // lanes that Access::at has bits for
+  if (plain.kind != Access::Kind::elements || lanes.mode != Lanes::Mode::along || lanes.width < 2 ||
+      lanes.width > most || space.extent(lanes.variable) % lanes.width != 0)
+    return plain;
+  const ir::Space vectors = vectors_of(space, lanes);
+  const ir::IndexExpr first = at_lane(e, 0, vectors, lanes);
+  const std::int64_t constant = first.constant_term();
+  const ir::IndexExpr moving = ir::IndexExpr::build(0, first.terms());
+  const int aligned = divisor_of(moving, lanes.width);
+  const int unit = cap_unit(aligned, dtype);
+  Access out{Access::Kind::within, unit, 0, static_cast<int>(wrap(constant, aligned))};
+  std::vector<bool> touched(static_cast<std::size_t>(lanes.width / unit), false);
+  bool any = false;
+  for (int lane = 0; lane < lanes.width; ++lane) {
+    const auto there = reads(where, lane, space, vectors, lanes);
+    if (!there) return plain;
+    if (!*there) continue;
+    any = true;
+    const ir::IndexExpr apart = ir::add(at_lane(e, lane, vectors, lanes), ir::scale(first, -1), vectors);
+    const std::int64_t at = apart.constant_term() + out.before;
+    if (!apart.is_constant() || at < 0 || at >= lanes.width) return plain;
+    out.at |= static_cast<std::uint64_t>(at) << (4 * lane);
+    touched[static_cast<std::size_t>(at / unit)] = true;
+  }
+  if (!any) return plain;
+  if (!varies(e, lanes)) return {Access::Kind::invariant, 1};
+  // Each access has an element that some lane reads, and memory ends between two of them: none is outside.
+  if (unit == 1 || storage % unit != 0 || std::ranges::find(touched, false) != touched.end()) return plain;
+  return out;
+}
+
+std::vector<ir::Bound> common_bounds(std::span<const ir::Bound> where, const ir::Space& space, const Lanes& lanes) {
+  std::vector<ir::Bound> out;
+  std::ranges::copy_if(where, std::back_inserter(out), [&](const ir::Bound& b) { return uniform(b, space, lanes); });
+  return out;
+}
+
+ir::IndexExpr vector_begin(const ir::IndexExpr& e, const Access& access, const ir::Space& space, const Lanes& lanes) {
+  const ir::Space vectors = vectors_of(space, lanes);
+  return ir::add(at_lane(e, 0, vectors, lanes), ir::IndexExpr::constant(-access.before), vectors);
 }
 
 }  // namespace planish::codegen::printing

@@ -111,6 +111,35 @@ void plan_strips(const Kernel& kernel, CudaPlan& plan) {
   }
 }
 
+/// By node: the first load of the vector that this one takes its lanes of, itself where it is the first, or alone.
+std::vector<int> vectors_shared(const Kernel& kernel, const CudaPlan& plan) {
+  std::vector<int> out, firsts;
+  const auto same = [&](int a, int b) {
+    const Node &one = kernel.nodes[static_cast<std::size_t>(a)], &other = kernel.nodes[static_cast<std::size_t>(b)];
+    const Access &to = plan.loads[static_cast<std::size_t>(a)], &from = plan.loads[static_cast<std::size_t>(b)];
+    const bool alike = (to.kind == Access::Kind::invariant) == (from.kind == Access::Kind::invariant);
+    return alike && one.input == other.input && to.unit == from.unit &&
+           common_bounds(one.where, kernel.space, plan.lanes) == common_bounds(other.where, kernel.space, plan.lanes) &&
+           vector_begin(one.index, to, kernel.space, plan.lanes) ==
+               vector_begin(other.index, from, kernel.space, plan.lanes);
+  };
+  const bool within = std::ranges::any_of(plan.loads, [](const Access& a) { return a.kind == Access::Kind::within; });
+  for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
+    out.push_back(id);
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    const Access::Kind kind = plan.loads[static_cast<std::size_t>(id)].kind;
+    const bool whole = kind != Access::Kind::reversed && kind != Access::Kind::elements;
+    if (!within || plan.predication != 0 || node.op != Op::load || gathers(node) || !whole) continue;
+    if (plan.strip_of[static_cast<std::size_t>(id)] >= 0) continue;
+    const auto first = std::ranges::find_if(firsts, [&](int other) { return same(other, id); });
+    if (first == firsts.end())
+      firsts.push_back(id);
+    else
+      out.back() = *first;
+  }
+  return out;
+}
+
 void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
   plan.places = facts.places;
   const std::size_t count = kernel.nodes.size();
@@ -129,8 +158,11 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
     plan.lane[i] = lane;
     if (node.op != Op::load) continue;
     plan.swept[i] = !plan.row || plan.places[i].inner;
-    plan.loads[i] = classify(node.index, node.where, kernel.inputs[static_cast<std::size_t>(node.input)].dtype,
-                             kernel.space, plan.lanes);
+    const Input& input = kernel.inputs[static_cast<std::size_t>(node.input)];
+    plan.loads[i] =
+        plan.row || plan.columns || gathers(node)
+            ? classify(node.index, node.where, input.dtype, kernel.space, plan.lanes)
+            : classify_load(node.index, node.where, input.dtype, input.storage_elements, kernel.space, plan.lanes);
     if (gathers(node)) plan_gather(kernel, plan, i);
   }
   for (const int id : facts.asked) {
@@ -138,6 +170,7 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
   }
   plan.strip_of.assign(count, -1);
   if (plan.strips_wanted) plan_strips(kernel, plan);
+  plan.vector_of = vectors_shared(kernel, plan);
   for (const auto& output : kernel.outputs) {
     plan.stores.push_back(classify(output.index, {}, output.dtype, kernel.space, plan.lanes));
   }
@@ -227,6 +260,7 @@ void keep_what_fits(const Kernel& kernel, const Device& device, CudaPlan& plan) 
 void plan_resources(const Kernel& kernel, const PlanFacts& facts, const Device& device, CudaPlan& plan) {
   const auto words = [&](int load) {
     const int own = plan.strip_of[static_cast<std::size_t>(load)];
+    if (plan.vector_of[static_cast<std::size_t>(load)] != load) return std::int64_t{0};
     if (own < 0) return ceil_div(plan.vector_bytes(kernel, load), 4);
     // The compiler loads of the outer units what is used.
     const Strip& strip = plan.strips[static_cast<std::size_t>(own)];

@@ -102,6 +102,7 @@ struct CudaPlan {
   std::vector<bool> lane;                     ///< by node: differs between the lanes of a vector
   std::vector<bool> swept;                    ///< by node: a load that is issued in the load phase of a sweep
   std::vector<Access> loads;                  ///< by node
+  std::vector<int> vector_of;                 ///< by node: the load whose vector it shares, itself where none
   std::vector<Access> stores;                 ///< by output
   std::vector<std::vector<int>> sweeps;       ///< by sweep (phases, then stores): nodes it needs, ascending
   std::vector<int> store_sweep;               ///< by output: see store_sweeps()

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -259,7 +261,7 @@ bool alike(const Genome& a, const Genome& b) {
 class SweepSeeds {
  public:
   SweepSeeds(const Kernel& kernel, const PlanFacts& facts, const Device& device, const std::vector<Gene>& all)
-      : kernel_(kernel), facts_(facts), device_(device), all_(all) {}
+      : kernel_(kernel), facts_(facts), device_(device), all_(all), whole_(whole_vector()) {}
 
   std::vector<Genome> seeds() const {
     std::vector<Scored> scored = ranked();
@@ -281,6 +283,29 @@ class SweepSeeds {
     return moved > 0.5 * static_cast<double>(device_.l2_bytes);
   }
 
+  /// Accesses that fall apart into single elements where vectors have so many bytes.
+  std::ptrdiff_t apart(std::int64_t vector) const {
+    const CudaPlan plan = make_plan(kernel_, facts_, device_, {{"vector", vector}});
+    if (plan.width < 2) return std::numeric_limits<std::ptrdiff_t>::max();
+    std::ptrdiff_t count = std::ranges::count(plan.stores, Access::Kind::elements, &Access::kind);
+    for (std::size_t id = 0; id < plan.loads.size(); ++id)
+      count += plan.swept[id] && plan.loads[id].kind == Access::Kind::elements ? 1 : 0;
+    return count;
+  }
+
+  /// The widest vectors, of 16 bytes at most, of which the fewest fall apart: pieces of memory that are shorter (ten
+  /// channels of each place) come whole where vectors are as narrow as what divides them.
+  std::int64_t whole_vector() const {
+    const auto& choices = find_gene(all_, "vector")->choices;
+    std::int64_t best = std::min<std::int64_t>(16, choices.back());
+    std::ptrdiff_t least = apart(best);
+    for (const std::int64_t vector : choices | std::views::reverse) {
+      if (vector >= best || least == 0) continue;
+      if (const std::ptrdiff_t count = apart(vector); count < least) best = vector, least = count;
+    }
+    return best;
+  }
+
   /// The values of a gene that are ranked.
   std::vector<std::int64_t> values_of(const Gene& one) const {
     const auto& all = one.choices;
@@ -288,6 +313,7 @@ class SweepSeeds {
     // One chunk must be worth moving the running state.
     if (is("unroll") && !online_pairs(kernel_).empty()) return {2, 4, 1};
     if (is("unroll")) return {1, 2, 4};
+    if (is("vector") && whole_ < std::min<std::int64_t>(16, all.back())) return {whole_};
     if (is("vector") && all.size() > 2 && transposed_loads(kernel_).first < 0) return {all.end() - 2, all.end()};
     if (is("threads") && all.front() == 32 && kernel_.inner_extent() > 1024) return {128, 256, 512, 1024};
     if (is("hints")) return {streams() && writes_elements(kernel_) ? 2 : 0};
@@ -332,7 +358,7 @@ class SweepSeeds {
     if (gene(genome, "residency", 0) != in_registers) return true;
     // A row in registers is swept again for nothing; what it is worth is wide accesses.
     genome["online"] = 0;
-    return gene(genome, "vector", 4) >= std::min<std::int64_t>(16, widest_vector);
+    return gene(genome, "vector", 4) >= std::min<std::int64_t>(whole_, widest_vector);
   }
 
   std::vector<Scored> ranked() const {
@@ -406,6 +432,7 @@ class SweepSeeds {
   const PlanFacts& facts_;
   const Device& device_;
   const std::vector<Gene>& all_;
+  const std::int64_t whole_;
 };
 
 }  // namespace

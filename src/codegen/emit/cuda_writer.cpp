@@ -113,6 +113,7 @@ std::string CudaWriter::address(const ir::IndexExpr& e, const Access& access) co
     return base == ir::IndexExpr{} ? "e0" : fmt::format("({}) + e0", text_of(base));
   }
   if (access.kind == Access::Kind::reversed) return fmt::format("({}) - {}", text_of(e), width() - 1);
+  if (access.kind == Access::Kind::within) return fmt::format("({}) - {}", text_of(e), access.before);
   return text_of(e);
 }
 
@@ -159,6 +160,7 @@ bool CudaWriter::is_held(int load) const {
 }
 
 std::string CudaWriter::place_of(int load) const {
+  if (!scalar_tail && !plan_.vector_of.empty()) load = plan_.vector_of[static_cast<std::size_t>(load)];
   if (is_held(load)) return fmt::format("K{}[k0 + u - {}]", load, held_from);
   if (std::ranges::binary_search(chunk_loads, load)) return fmt::format("r{}[0]", load);
   if (!is_resident(load)) return fmt::format("r{}[u]", load);
@@ -254,7 +256,8 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
       } else {
         text = fmt::format("pl_load<{}, {}>({}, {});", hint, access.unit, target, from);
       }
-      std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
+      const auto bounds = scalar_tail ? node.where : common_bounds(node.where, kernel_.space, plan_.lanes);
+      std::string condition = where_text(bounds, kernel_.space, names(), plan_.wide);
       if (!needed[id].empty()) condition += (condition.empty() ? "" : " && ") + needed[id];
       if (gathers(node)) condition += (condition.empty() ? "" : " && ") + in_range(node);
       line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
@@ -481,6 +484,7 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
     std::string element = "j";
     if (access.kind == Access::Kind::invariant) element = "0";
     if (access.kind == Access::Kind::reversed) element = fmt::format("{} - j", width() - 1);
+    if (access.kind == Access::Kind::within) element = fmt::format("(int)(0x{:x}ull >> 4 * j & 15)", access.at);
     const bool copied = is_resident(id) && plan_.residency == Residency::shared;
     const bool staged = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail;
     const std::string place = copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id);

@@ -104,7 +104,7 @@ class FusionPlanner {
         if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
-        if (!region || region->kernel.anchor != Anchor::contraction ||
+        if (!region || region->kernel.anchor != Anchor::contraction || leaves_tensor_cores(regions[a], *region) ||
             seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
           apart.emplace(keys_[a], keys_[b]);
           continue;
@@ -231,6 +231,11 @@ class FusionPlanner {
   }
   bool is_one_kernel(std::size_t r) const {
     return partition_.regions[r].before.empty() && !partition_.regions[r].library;
+  }
+
+  /// Whether tensor cores compute the product, but not what it has become with more behind it.
+  bool leaves_tensor_cores(const Region& product, const Region& more) const {
+    return on_tensor_cores(product.kernel, device_) && !on_tensor_cores(more.kernel, device_);
   }
 
   /// Whether all that a kernel stores is what rows are folded to.
@@ -371,13 +376,14 @@ class FusionPlanner {
     return !needed.empty() && std::ranges::all_of(needed, [&](int v) { return std::ranges::binary_search(given, v); });
   }
 
+  /// Nothing where the device has no way to run it, too.
   std::optional<Region> lowered(const Nodes& nodes, const std::vector<int>& outputs,
                                 const std::vector<int>& given) const {
     if (outputs.empty()) return std::nullopt;
     std::vector<bool> inside = usage_.inlined;
     for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
     auto kernel = lower(graph_, inside, outputs, options_.limits, given);
-    if (!kernel) return std::nullopt;
+    if (!kernel || !schedule_lacks(*kernel, device_).empty()) return std::nullopt;
     return region_of(graph_, usage_, nodes, std::move(*kernel), given);
   }
 

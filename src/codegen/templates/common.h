@@ -37,12 +37,40 @@ class CudaSchedule : public Schedule {
   mutable std::unique_ptr<const printing::PlanFacts> facts_;
 };
 
+/// The schedule of another kernel that computes the same from the same inputs, which it owns.
+class ScheduleOfChanged : public Schedule {
+ public:
+  using Made = std::unique_ptr<const Schedule>;
+  template <class Make>
+  ScheduleOfChanged(Kernel changed, const Make& make) : changed_(std::move(changed)), schedule_(make(changed_)) {}
+
+  std::vector<Gene> genes() const override { return schedule_->genes(); }
+  std::string lacks() const override { return schedule_->lacks(); }
+  bool on_tensor_cores() const override { return schedule_->on_tensor_cores(); }
+  std::string illegal(const Genome& genome) const override { return schedule_->illegal(genome); }
+  std::vector<Genome> seeds() const override { return schedule_->seeds(); }
+  Outline outline(const Genome& genome) const override { return schedule_->outline(genome); }
+  Result<Emitted> emit(const Genome& genome) const override { return schedule_->emit(genome); }
+
+  /// Null where that one has none.
+  template <class Make>
+  static Made made(Kernel changed, const Make& make) {
+    auto out = std::make_unique<ScheduleOfChanged>(std::move(changed), make);
+    return out->schedule_ == nullptr ? nullptr : std::move(out);
+  }
+
+ private:
+  Kernel changed_;
+  Made schedule_;
+};
+
 /// Of a kind of kernel, `what`, that the device at hand does not run, for the reason `why`: it has no such regions
 /// either.
 class NoSchedule : public Schedule {
  public:
   NoSchedule(std::string what, std::string why) : what_(std::move(what)), why_(std::move(why)) {}
   std::vector<Gene> genes() const override { return {}; }
+  std::string lacks() const override { return why_; }
   std::string illegal(const Genome&) const override { return why_; }
   std::vector<Genome> seeds() const override { return {}; }
   Outline outline(const Genome&) const override { return {}; }

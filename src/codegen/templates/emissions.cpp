@@ -45,12 +45,11 @@ class NothingToEmit : public Schedule {
  public:
   explicit NothingToEmit(const Device& device) : device_(device) {}
   std::vector<Gene> genes() const override { return {}; }
+  std::string lacks() const override { return fmt::format("no code is generated for {}", device_.target->title); }
   std::string illegal(const Genome&) const override { return {}; }
   std::vector<Genome> seeds() const override { return {}; }
   Outline outline(const Genome&) const override { return {}; }
-  Result<Emitted> emit(const Genome&) const override {
-    return fail("unsupported", fmt::format("no code is generated for {}", device_.target->title));
-  }
+  Result<Emitted> emit(const Genome&) const override { return fail("unsupported", lacks()); }
 
  private:
   const Device& device_;

@@ -58,6 +58,15 @@ std::vector<Gene> genes(const Kernel& kernel, const Device& device) {
   return schedule_of(kernel, device)->genes();
 }
 
+std::string schedule_lacks(const Kernel& kernel, const Device& device) {
+  const Status able = printable(kernel);
+  return able ? schedule_of(kernel, device)->lacks() : able.error().message;
+}
+
+bool on_tensor_cores(const Kernel& kernel, const Device& device) {
+  return schedule_of(kernel, device)->on_tensor_cores();
+}
+
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
   const auto schedule = schedule_of(kernel, device);
   auto why = unknown_value(schedule->genes(), genome);

@@ -17,6 +17,8 @@ class BothLanguages : public Schedule {
       : cuda_(std::move(cuda)), triton_(std::move(triton)), genes_(std::move(genes)) {}
 
   std::vector<Gene> genes() const override { return genes_; }
+  std::string lacks() const override { return cuda_->lacks().empty() ? std::string() : triton_->lacks(); }
+  bool on_tensor_cores() const override { return cuda_->on_tensor_cores(); }
   std::string illegal(const Genome& genome) const override { return of(genome).illegal(genome); }
   std::vector<Genome> seeds() const override {
     auto out = cuda_->seeds();

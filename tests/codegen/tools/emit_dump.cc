@@ -189,6 +189,7 @@ int main(int argc, char** argv) {
     for (auto& sample : samples::row_samples()) all.push_back(std::move(sample));
     for (auto& sample : samples::gather_samples()) all.push_back(std::move(sample));
   }
+  for (auto& sample : samples::interleaved_samples(large)) all.push_back(std::move(sample));
   for (auto& sample : large ? samples::large_activation_samples() : samples::activation_samples())
     all.push_back(std::move(sample));
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();

@@ -28,7 +28,11 @@
 //   bool share_a, share_b                                 which operand they share
 //   int steps                                             of k
 
+// What warps fold of results while they store them: sums along rows over runs of neighbouring columns, or means and
+// squared distances from them, as a norm behind a product needs them.
+
 // ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_folds.cuh ----
 // ---- src/codegen/device/product_tiles.cuh ----
 // Tiles of 16-bit operands in shared memory, as threads write them 16 bytes at a time, and as warps load fragments for
 // mma.sync from them.

@@ -33,6 +33,9 @@
 //   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+//   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
+//                                               of that row, and result() has one more argument: float
+//                                               more[Folds::count][2]
 
 // What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
 // are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
@@ -40,7 +43,11 @@
 //   bool share_a, share_b                                 which operand they share
 //   int steps                                             of k
 
+// What warps fold of results while they store them: sums along rows over runs of neighbouring columns, or means and
+// squared distances from them, as a norm behind a product needs them.
+
 // ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_folds.cuh ----
 // ---- src/codegen/device/product_tiles.cuh ----
 // Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
 // pace.

@@ -148,3 +148,25 @@ class Along(nn.Module):
 def test_sequences_of_convolutions_along_one_dim(everywhere: None, tmp_path: Path) -> None:
     found = captured(Along(), torch.randn(2, 8, 40, dtype=torch.bfloat16), tmp_path)
     assert strides(found, "aten.conv1d") == strides(found, "aten.relu") == [[2560, 1, 64], [1280, 1, 64]]
+
+
+class Normed(nn.Module):
+    """A block of an image network with a norm of groups, a conversion and a copy on the way."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 3, padding=1)
+        self.norm = nn.GroupNorm(groups, 64)
+        self.bfloat16().eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.silu(self.norm(self.first(torch.relu(x))).float()).bfloat16().clone()
+        return self.second(y) + x
+
+
+@pytest.mark.parametrize(("groups", "last"), [(4, True), (8, True), (16, False), (64, False)])
+def test_norms_of_groups_with_many_channels_read_channels_last(everywhere: None, tmp_path: Path, groups: int, last: bool) -> None:
+    model = nn.Sequential(*(Normed(groups) for _ in range(4)))
+    found = captured(model, torch.randn(2, 64, 8, 8, dtype=torch.bfloat16), tmp_path)
+    for op in ("aten.native_group_norm", "aten._to_copy", "aten.silu"):
+        assert all(is_last(s) == last for s in strides(found, op)), op

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from harness import Harness
+from planish.capture import channels_last
 from planish.oracle import interpret, layout
 from planish.oracle.interpret import Double, Interpreter
 from planish.oracle.mutation_check import _step, _to_bf16
@@ -146,3 +147,20 @@ def test_dims_of_size_one_get_the_declared_strides_without_a_copy():
     laid = layout.as_strides(image, (512, 1, 128, 32))
     assert laid.stride() == (512, 1, 128, 32) and laid.data_ptr() == image.data_ptr() and torch.equal(laid, image)
     assert laid.is_contiguous(memory_format=torch.channels_last)
+
+
+NORMED = program(
+    "self.a, self.n, self.b = nn.Conv2d(64, 64, 3, padding=1), nn.GroupNorm(4, 64), nn.Conv2d(64, 64, 3, padding=1)",
+    "for _ in range(3):\n            x = self.b(F.silu(self.n(self.a(torch.relu(x))).float()).to(x.dtype).clone()) + x\n        return x",
+    "torch.randn(2, 64, 6, 6, dtype=torch.bfloat16)",
+).replace("    def forward", "        self.bfloat16()\n    def forward", 1)
+
+
+def test_norms_of_groups_with_channels_last_are_judged(tmp_path, monkeypatch):
+    """As on a GPU, where convolutions have their images so."""
+    monkeypatch.setattr(channels_last, "DEVICES", ("cuda", "cpu"))
+    harness = Harness(NORMED, tmp_path)
+    harness.make(3, "normal")
+    eager = harness.eager()
+    assert harness.judge(eager)["ok"]
+    assert harness.judge([eager[0] * (1 + 1e-1), *eager[1:]])["problem"] == "mismatch"

@@ -30,6 +30,9 @@
 //   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+//   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
+//                                               of that row, and result() has one more argument: float
+//                                               more[Folds::count][2]
 
 #include "product_tiles.cuh"
 #include "sm90/pipeline.cuh"
@@ -128,7 +131,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
   }
 }
 
-template <typename P, typename F>
+template <typename P, typename Folds, typename F>
 class ProductConsumer {
   using L = ProductLayout<P>;
 
@@ -161,7 +164,7 @@ class ProductConsumer {
 #pragma unroll
       for (int block = 0; block < L::blocks; ++block) {
         const int down = (P::ping_pong ? 0 : group * L::own_rows) + block * 64 + thread / 32 * 16;
-        product_store<P, P::tile_columns>(
+        product_store<P, P::tile_columns, Folds>(
             f, [&](int i) { return sums[block][i]; }, exchange, walk.unit, walk.row + down, walk.row_end, walk.column);
       }
     }
@@ -252,7 +255,7 @@ PL_DEVICE constexpr int product_producer_registers(int consumers) {
 /// P::cluster, with `bytes` + 1024 of dynamic shared memory at `memory`, and maps_bytes of global memory a block at
 /// `maps`. Where k is split `partial` has tiles · splits · partial_floats, and `arrived` a zero for each consumer of
 /// each tile, which is zero again at the end. Any number of blocks, a multiple of P::cluster.
-template <typename P, typename F>
+template <typename P, typename Folds = ProductNoFolds, typename F>
 PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* partial, u32* arrived) {
   using L = ProductLayout<P>;
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
@@ -295,7 +298,7 @@ PL_DEVICE void product(const F& f, unsigned char* memory, char* maps, float* par
     if (threadIdx.x == 0) product_produce<P>(f, base, own_maps, table);
   } else {
     if (P::consumers > 1) registers_increase<product_consumer_registers(P::consumers)>();
-    ProductConsumer<P, F> consumer(f, base, own, table, partial, arrived, group - 1);
+    ProductConsumer<P, Folds, F> consumer(f, base, own, table, partial, arrived, group - 1);
     consumer.run();
   }
 }

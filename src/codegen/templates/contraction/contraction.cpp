@@ -15,37 +15,13 @@
 namespace planish::codegen {
 namespace {
 
-/// The schedule of the same kernel as rows to fold, which it owns.
-class FoldedAsRows : public Schedule {
- public:
-  using Made = std::unique_ptr<const Schedule>;
-  template <class Make>
-  FoldedAsRows(Kernel rows, const Make& make) : rows_(std::move(rows)), of_rows_(make(rows_)) {}
-
-  std::vector<Gene> genes() const override { return of_rows_->genes(); }
-  std::string illegal(const Genome& genome) const override { return of_rows_->illegal(genome); }
-  std::vector<Genome> seeds() const override { return of_rows_->seeds(); }
-  Outline outline(const Genome& genome) const override { return of_rows_->outline(genome); }
-  Result<Emitted> emit(const Genome& genome) const override { return of_rows_->emit(genome); }
-
-  /// Null where that backend has none.
-  template <class Make>
-  static Made made(const Kernel& kernel, const Make& make) {
-    auto out = std::make_unique<FoldedAsRows>(as_rows(kernel), make);
-    return out->of_rows_ == nullptr ? nullptr : std::move(out);
-  }
-
- private:
-  Kernel rows_;
-  Made of_rows_;
-};
-
 /// On Hopper's tensor cores.
 class OnTensorCores : public Schedule {
  public:
   OnTensorCores(contraction::Product product, const Device& device) : product_(std::move(product)), device_(device) {}
 
   std::vector<Gene> genes() const override { return contraction_genes(product_, device_); }
+  bool on_tensor_cores() const override { return true; }
   std::string illegal(const Genome& genome) const override { return contraction_illegal(product_, device_, genome); }
   std::vector<Genome> seeds() const override { return contraction_seeds(product_, device_); }
   Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all
@@ -120,7 +96,7 @@ class ContractionTemplate : public Template {
   /// Folds of sums are no rows to fold.
   template <class Make>
   static std::unique_ptr<const Schedule> as_rows_by(const Kernel& kernel, const Device& device, const Make& make) {
-    if (kernel.across == 0) return FoldedAsRows::made(kernel, make);
+    if (kernel.across == 0) return ScheduleOfChanged::made(as_rows(kernel), make);
     return std::make_unique<NoSchedule>("folds of products", tensor_cores_lack(kernel, device));
   }
 };

@@ -39,8 +39,8 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
   const std::vector<int>& nodes = plan.sweeps.back();
   std::vector<int> loads;
   for (const int id : nodes) {
-    if (plan.swept[static_cast<std::size_t>(id)] && plan.strip_of[static_cast<std::size_t>(id)] < 0)
-      loads.push_back(id);
+    const auto i = static_cast<std::size_t>(id);
+    if (plan.swept[i] && plan.strip_of[i] < 0 && plan.vector_of[i] == id) loads.push_back(id);
   }
   const int strips = static_cast<int>(plan.strips.size());
   const std::int64_t tile = static_cast<std::int64_t>(plan.threads) * plan.unroll;

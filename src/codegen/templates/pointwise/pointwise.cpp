@@ -1,9 +1,12 @@
 #include "codegen/templates/pointwise/pointwise.h"
 
+#include <utility>
+
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/emit/cuda_sweep.h"
+#include "codegen/emit/whole_vectors.h"
 #include "codegen/templates/common.h"
 
 namespace planish::codegen {
@@ -31,6 +34,9 @@ class Pointwise : public Template {
   std::string_view name() const override { return "pointwise"; }
   bool takes(const Kernel&) const override { return true; }  // the last of all
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (auto joined = printing::with_whole_vectors(kernel))
+      return ScheduleOfChanged::made(std::move(*joined),
+                                     [&](const Kernel& own) { return template_of(own).cuda(own, device); });
     return std::make_unique<PointwiseOnCuda>(kernel, device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,

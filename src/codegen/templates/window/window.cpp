@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <utility>
 
 #include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/cuda_sweep.h"
+#include "codegen/emit/whole_vectors.h"
 #include "codegen/templates/common.h"
 #include "codegen/templates/pointwise/pointwise.h"
 
@@ -48,6 +50,9 @@ class WindowTemplate : public Template {
   std::string_view name() const override { return "window"; }
   bool takes(const Kernel& kernel) const override { return !kernel.has_rows() && reads_windows(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (auto joined = printing::with_whole_vectors(kernel))
+      return ScheduleOfChanged::made(std::move(*joined),
+                                     [&](const Kernel& own) { return template_of(own).cuda(own, device); });
     return std::make_unique<WindowOnCuda>(kernel, device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,

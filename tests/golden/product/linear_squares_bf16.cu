@@ -1,0 +1,182 @@
+// genome: direct=4 fast=1 min_blocks=1 multicast=0 pingpong=0 raster=4 split=1 stages=4 tile_k=64 tile_m=128 tile_n=256
+// launch: grid 132x1x1 block 384x1x1 cluster 1x1x1 shared 214096
+// arguments: input0 input1 input2 output0 scratch0 scratch1
+// ---- tests/golden/shared/place_prelude.cu ----
+// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
+// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
+// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
+// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
+// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts).
+//
+// Policy (all constexpr):
+//   int rows, columns, depth    of a product: m, n, k
+//   int units                   products of a batch; 1 where there are groups
+//   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
+//   int parts                   products of one a with several bs, of which one result is made: gate and up
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   bool ping_pong              a tile a consumer
+//   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
+//   bool share_b                b is what they share
+//   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
+//   int raster                  rows of tiles that blocks go through together, columns after columns
+//   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   int result_bytes            2, or 4
+//   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
+//   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
+//                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
+//   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+//   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
+//                                               of that row, and result() has one more argument: float
+//                                               more[Folds::count][2]
+
+// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
+// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+//   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
+//   bool share_a, share_b                                 which operand they share
+//   int steps                                             of k
+
+// What warps fold of results while they store them: sums along rows over runs of neighbouring columns, or means and
+// squared distances from them, as a norm behind a product needs them.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_folds.cuh ----
+// ---- src/codegen/device/product_tiles.cuh ----
+// Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
+// pace.
+
+// ---- src/codegen/device/sm90/pipeline.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/sm80/ptx.cuh ----
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// ---- src/codegen/device/sm90/product.cuh ----
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+PL_WGMMA_BOTH(pl_multiply, 256, "bf16", 0, 0)
+struct Policy {
+  static constexpr int rows = 4096, columns = 3072, depth = 3072, units = 1, groups = 0, parts = 1;
+  static constexpr int tile_rows = 128, tile_columns = 256, consumers = 2, stages = 4;
+  static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
+  static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, words = true;
+};
+struct Functors {
+  const unsigned short* __restrict__ in0;
+  const unsigned short* __restrict__ in1;
+  const unsigned short* __restrict__ in2;
+  unsigned short* __restrict__ out0;
+  float* __restrict__ pieces;
+  PL_DEVICE void multiply(float (&d)[128], u64 a, u64 b, int keep) const { pl_multiply(d, a, b, keep); }
+  PL_DEVICE void map_a(u32 map, int rows) const {
+    tensor_map_begin<2, true>(map, in0 + 0ll);
+    tensor_map_dim<0>(map, 3072, 64);
+    tensor_map_dim<1>(map, 4096, rows);
+    tensor_map_stride<1>(map, 6144ull);
+  }
+  template <int blocks>
+  PL_DEVICE void load_a(u32 to, const void* map, u32 barrier, int unit, int x, int y) const {
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, x, y);
+    else tensor_load(to, map, barrier, x, y);
+  }
+  PL_DEVICE void map_b(u32 map, int part, int rows) const {
+    tensor_map_begin<2, true>(map, in1 + 0ll);
+    tensor_map_dim<0>(map, 3072, 64);
+    tensor_map_dim<1>(map, 3072, rows);
+    tensor_map_stride<1>(map, 6144ull);
+  }
+  template <int blocks>
+  PL_DEVICE void load_b(u32 to, const void* map, u32 barrier, int unit, int x, int y) const {
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, x, y);
+    else tensor_load(to, map, barrier, x, y);
+  }
+  template <int words>
+  PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2], float (&more)[1][2]) const {
+    const int d0 = row, d1 = column;
+    union { u32 all; unsigned short each[2]; } l6 = {pl_ldg((const u32*)(in2 + (d1)))};
+    float got[2];
+    const int first = column;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int d1 = first + e;
+      const float folded = sums[0][e];
+      const float v5 = folded;
+      const float v6 = pl_from_bf16(l6.each[e]);
+      const float v7 = v6;
+      const float v8 = (v5 + v7);
+      const float v9 = (v8 * v8);
+      got[e] = v8;
+      more[0][e] = v9;
+    }
+    out[0] = pack_bf16(got[0], got[1]);
+  }
+  PL_DEVICE char* place(int unit, int row, int column) const {
+    const int d0 = row, d1 = column;
+    return (char*)(out0 + (3072 * d0 + d1));
+  }
+  PL_DEVICE float* piece(int batch, int row, int column) const {
+    const int tile = (column) / 256, slot = column / 128 - tile * 256 / 128;
+    return pieces + ((((long long)batch * 4096 + row) * 12 + tile) * 3 + slot) * 1;
+  }
+};
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(384, 1) planish_kernel(const unsigned short* __restrict__ in0, const unsigned short* __restrict__ in1, const unsigned short* __restrict__ in2, unsigned short* __restrict__ out0, char* __restrict__ maps, float* __restrict__ pieces) {
+  extern __shared__ __align__(16) unsigned char pl_smem[];
+  const Functors f{in0, in1, in2, out0, pieces};
+  product<Policy, ProductFolds<1, 128, 0>>(f, pl_smem, maps, nullptr, nullptr);
+}
+
+// launch: grid 768x1x1 block 256x1x1 cluster 1x1x1 shared 0
+// arguments: scratch1 output1
+// ---- tests/golden/shared/place_prelude.cu ----
+// What tensor cores have summed, on its way to an epilogue.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sums.cuh ----
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ pieces, float* __restrict__ out0) {
+  const int asked = blockIdx.x * 128 + threadIdx.x / 2, mine = threadIdx.x % 2;
+  const int point = min(asked, 98303);
+  const int d1 = (unsigned)(point) % 24;
+  const int d0 = (unsigned)(point) / 24;
+  double whole1 = 0.0;
+  #pragma unroll 8
+  for (long long i = mine; i < 2ll; i += 2) {
+    const int place = (int)(i / 2), next = (int)(i % 2);
+    const int batch = 0, row = (0 * 4096 + (int)d0);
+    const long long run = (0 * 24 + (int)d1);
+    const int begin = (int)(run * 128), stop = (int)((run + 1) * 128 - 1);
+    const int piece = (begin) / 256 + next;
+    const bool there = piece <= (stop) / 256;
+    const int slot = (int)run - (piece) * 256 / 128;
+    const float* const at = pieces + (there ? ((((long long)batch * 4096 + row) * 12 + piece) * 3 + slot) * 1 : 0);
+    whole1 += there ? at[0] : 0.0;
+  }
+  #pragma unroll
+  for (int apart = 1; apart > 0; apart /= 2) whole1 += __shfl_xor_sync(~0u, whole1, apart);
+  const float fold1 = (float)whole1;
+  if ((mine != 0) | (asked != point)) return;
+  const float v10 = fold1;
+  const float v11 = 0x1p+7f;
+  const float v12 = pl_fast_div(v10, v11);
+  out0[24 * d0 + d1] = v12;
+}
