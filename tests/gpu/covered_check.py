@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE / "python"), str(HERE / "tests" / "gpu")]
 
 import torch  # noqa: E402
 from device_programs import root  # noqa: E402
+from refused import refused_kernels  # noqa: E402
 
 TASK = """import torch
 import torch.nn.functional as F
@@ -51,12 +52,8 @@ def proof(folder: Path, dtype: str, queries: int, target: str) -> str:
     if not accuracy["verified"] or "masks" not in accuracy["regimes"]:
         return f"{found['reason']} (proved on {', '.join(accuracy['regimes'])}; left out: {accuracy['skipped']})"
     # A search goes on without a kernel that is refused.
-    tried = folder / f"tried-{dtype}-{queries}.jsonl"
-    subprocess.run([str(root() / "bin" / "planish"), "export", found["run"], "--format", "trajectories", "--store", "store.db", "--out", tried],
-                   cwd=folder, capture_output=True, check=True)  # fmt: skip
-    attempts = [attempt for line in tried.read_text().splitlines() for attempt in json.loads(line)["attempts"]]
-    refused = [attempt for attempt in attempts if attempt["outcome"] in ("wrong", "nan")]
-    return "\n".join(["kernels that were refused", *(f"    {one['proposal'] or one['form']}\n        {one['message']}" for one in refused)]) if refused else ""
+    refused = refused_kernels(folder, found["run"])
+    return f"kernels that were refused\n{refused}" if refused else ""
 
 
 def main() -> int:

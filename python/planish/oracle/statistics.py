@@ -27,6 +27,7 @@ _PART = 4  # elements at least
 _POOLED, _ENOUGH = 8, 16  # data sets at least, and at most: those of a proof, and not all that is timed after it
 _HALF_UNIT = 1.01 * math.sqrt(3.0)  # what a correctly rounded number is off by at most, in units of v without noise
 _LEAN = 0.05  # of a unit of v
+_LEAN_BETWEEN = 0.03  # the same, where all of v is noise: programs that round at other places between lean by that, eager among them
 _INCOMPARABLE = 4.0  # eager itself is off by so much: that data set says nothing of others
 # What is lost where kernels make zeros of subnormal numbers, and multiply those by others.
 _FLUSHED = {torch.float32: 1e3 * torch.finfo(torch.float32).tiny, torch.bfloat16: 1e3 * torch.finfo(torch.float32).tiny}
@@ -188,6 +189,7 @@ class Yardstick:
         tiny = torch.finfo(torch.float64).tiny
         self.v.clamp_min_(tiny)
         self.wide_v.clamp_min_(tiny)
+        self._between = float((1 - self.spacing.square() / (12 * self.v.square())).clamp_min_(0).mean()) if self.v.numel() else 0.0
         self.null = Found()
         for draw in self._honest:
             self.null = self.measure(draw).larger(self.null)
@@ -292,7 +294,7 @@ class Yardstick:
             if not self.various:
                 return None
             n, parts = found.sizes[key]
-            return 1.5 * (null + (3 + math.sqrt(2 * math.log(max(1, parts)))) / math.sqrt(n))
+            return 1.5 * (null + _LEAN_BETWEEN * self._between + (3 + math.sqrt(2 * math.log(max(1, parts)))) / math.sqrt(n))
         if key.endswith("of zeros"):
             if not self.various:
                 return None

@@ -21,7 +21,7 @@ Layout layout_of(const Attention& attention, const Tiling& plan) {
   out.column_blocks = static_cast<int>((columns + most_columns - 1) / most_columns);
   out.columns = static_cast<int>(round_up((columns + out.column_blocks - 1) / out.column_blocks, 8));
   out.scores.scheme = contraction::Scheme::joint;
-  out.values.scheme = contraction::Scheme::split;
+  out.values.scheme = contraction::Scheme::chosen;
   out.scores.bm = out.values.bm = rows;
   out.scores.consumers = out.values.consumers = plan.consumers;
   out.scores.blocks = out.values.blocks = plan.blocks;

@@ -10,7 +10,7 @@
 /// keys: their scores leave the tensor core, become weights in registers, which are the first factor of the product
 /// with the values; that product is added to what was there, multiplied by how much the maximum has grown, in fp32. All
 /// factors are pairs of fp16: of queries and keys as contraction::Scheme::joint, whose scores are sums, of weights and
-/// values as Scheme::split, since a weight of one gives a value itself. Pure; thread-safe.
+/// values as Scheme::chosen, since a weight of one gives a value itself. Pure; thread-safe.
 namespace planish::codegen::attention {
 
 struct Tiling {

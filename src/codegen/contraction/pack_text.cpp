@@ -13,7 +13,9 @@ void print_rounding(PlaceWriter& writer, const TilePlan& plan, std::string_view 
   }
   writer.open("for (int j = 0; j < 8; ++j) {");
   writer.line(fmt::format("const float s = {}[j] * {};", v, factor));
-  writer.line(fmt::format("hi.x[j] = high_part({}[j], s);", v));
+  // A product with an infinity must know that what vanished was no zero.
+  writer.line(plan.scheme == Scheme::chosen ? "hi.x[j] = f16_bits(s);"
+                                            : fmt::format("hi.x[j] = high_part({}[j], s);", v));
   if (parts(plan) == 2)
     writer.line(fmt::format("lo.x[j] = low_part{}(s, hi.x[j]);", plan.scheme == Scheme::joint ? "_joint" : ""));
   writer.close();

@@ -127,7 +127,7 @@ std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
 }
 
 int parts(const TilePlan& plan) {
-  return plan.scheme == Scheme::split || plan.scheme == Scheme::joint ? 2 : 1;
+  return plan.scheme == Scheme::plain || plan.scheme == Scheme::single ? 1 : 2;
 }
 
 bool scales(const TilePlan& plan) {

@@ -94,6 +94,7 @@ enum class Scheme {
   single,  ///< the same of fp32 operands rounded to fp16, scaled by powers of two
   split,   ///< x = hi + lo·2⁻¹¹ in fp16: hi·hi promoted into fp32 sums, hi·lo + lo·hi in an accumulator of their own
   joint,   ///< x = hi + lo, all three in one accumulator: for sums that are short, or taken out of it often
+  chosen,  ///< packed as split, for weights that are finite and may be one: what is beneath hi and lo is zero
 };
 
 enum class Element { f16, bf16 };

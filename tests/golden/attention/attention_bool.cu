@@ -298,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const float s = v[i][j] * f * g;
-          hi.x[j] = high_part(v[i][j], s);
+          hi.x[j] = f16_bits(s);
           lo.x[j] = low_part(s, hi.x[j]);
         }
         const long long place = batch * 3072ll + chunk / 12 * 3072ll + row / 8 * 1536ll + chunk % 12 * 128 + r * 16;
