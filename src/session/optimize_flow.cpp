@@ -546,6 +546,7 @@ class Flow {
     };
     run.cancelled = [this] { return cancelled(); };
     run.note = [this](const std::string& text) { world_.progress.note("note: " + text); };
+    run.left = [this] { return time_.for_proof(); };
     run.patience = std::max(run.patience, request_.budget.seconds);
     run.seconds_a_kernel = recording_->seconds_a_compilation() / std::max(opened_.device.cores, 1);
     return WholeComposer(whole_, *plan_, *search_, *setup_, std::move(run));

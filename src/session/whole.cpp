@@ -73,6 +73,15 @@ Status WholeComposer::refine(const Whole& first, std::vector<std::size_t> clear,
 
 /// Whether the whole, as it is now, passes all of the contract, and is faster than it was where that passed.
 Result<bool> WholeComposer::proves_better_than(const Whole& first) {
+  // What ships is proved once more: where there is no time for both, what is proved already would be lost.
+  const double proof = first.evaluation.ok() && first.evaluation.test ? first.evaluation.test->seconds : 0;
+  if (constexpr double proofs = 2; proof > 0 && run_.left() < proofs * proof) {
+    run_.note(
+        fmt::format("a program that seemed faster is left out: proving the whole takes {:.0f} s, and what is left "
+                    "is for what ships (a larger --max-time tries it)",
+                    proof));
+    return false;
+  }
   PLANISH_TRY(auto proved, run_.evaluate(whole_.program, true));
   if (!proved.ok()) {
     run_.note(fmt::format("a program that seemed faster fails ({})", name(proved.outcome)));

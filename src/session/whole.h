@@ -36,6 +36,8 @@ class WholeComposer {
     std::function<void()> begins;  ///< before the first evaluation, at least
     std::function<bool()> cancelled;
     std::function<void(const std::string&)> note;  ///< for a person
+    /// Seconds until the timing of what ships must begin; infinity without a limit.
+    std::function<double()> left;
     /// Seconds that compiling kernels which were never tried may take in all, and what it is expected to take for one.
     double patience = 30, seconds_a_kernel = 0;
   };

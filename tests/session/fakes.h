@@ -173,6 +173,7 @@ class FakeEvaluator : public EvaluatorApi {
   std::map<std::string, double> host_us;  ///< until a call returns, where it is not 5
   FakeClock* clock = nullptr;             ///< moved by what a call takes
   double evaluate_seconds = 0, verify_seconds = 0;
+  double proof_seconds = 0;                       ///< that a program of the whole says to have been tested for
   std::string late;                               ///< the call (open, evaluate, verify, claim) that runs out of time
   std::string late_mode;                          ///< a baseline that does while it is compiled, or `shipped`
   std::vector<std::string> degenerate;            ///< of the task
@@ -239,6 +240,10 @@ class FakeEvaluator : public EvaluatorApi {
     if (text.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
     out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
     if (compile_seconds > 0) out.compile = CompileReport{compile_seconds, false, {}, {}};
+    if (whole && proof_seconds > 0) {
+      out.test.emplace();
+      out.test->seconds = proof_seconds;
+    }
     return out;
   }
   Result<VerifyReply> verify(const VerifyRequest&) override {

@@ -779,6 +779,22 @@ TEST_CASE("another way to cut the task is used where the whole is faster with it
   }
 }
 
+TEST_CASE("another way is not proved where that would take the time of the proof of what ships") {
+  for (const bool long_proof : {false, true}) {
+    World world;
+    world.evaluator.clock = &world.clock;
+    world.evaluator.regions = 2;
+    world.planner.other_way = true;
+    world.evaluator.way_ms = -10;
+    world.request.max_seconds = 200;
+    world.evaluator.proof_seconds = long_proof ? 110 : 10;
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "improved");
+    CHECK(world.shipper.shipped.back().program == (long_proof ? "whole;r0=9;r1=9" : "whole;way0;r2=9"));
+  }
+}
+
 TEST_CASE("a way that does not pass, or whose region cannot be set up, is left") {
   World wrong;
   wrong.evaluator.regions = 2;

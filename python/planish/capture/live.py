@@ -4,8 +4,8 @@ The folder holds the user's own module, pickled, so that what is proved and time
 not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
 the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
 replacement, so that they stay in the domain and keep the distribution of what the user gave. Offsets (integers that rise from 0) keep their
-first and last, and get their steps in another order; permutations get another order; symmetric positive definite matrices stay it, with rows
-and columns in another order.
+first and last, and get their steps in another order; permutations get another order, and so do lengths that add up to a size of another tensor;
+symmetric positive definite matrices stay it, with rows and columns in another order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import copy
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,11 @@ def load_live(folder: Path) -> LoadedTask:
     model = rebuild()
     examples: Inputs = torch.load(folder / INPUTS, weights_only=False)
     holders.register(examples)
+    sizes = frozenset(size for leaf in pytree.tree_leaves(examples) if isinstance(leaf, torch.Tensor) for size in leaf.shape)
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         generator = torch.Generator().manual_seed(seed)
-        call: Inputs = pytree.tree_map(lambda x: placed(redraw(x, generator), device), examples)
+        call: Inputs = pytree.tree_map(lambda x: placed(redraw(x, generator, sizes), device), examples)
         return with_numbers(call, known) if known else call
 
     numbers = about.get("numbers", ())
@@ -114,9 +115,10 @@ def load_live(folder: Path) -> LoadedTask:
     return LoadedTask(about["name"], folder, about["source_sha256"], model, make_inputs, rebuild, live=True, numbers=numbers)
 
 
-def redraw(x: Any, generator: torch.Generator) -> Any:
+def redraw(x: Any, generator: torch.Generator, sizes: Collection[int] = ()) -> Any:
     """A tensor like `x`, laid out as it is, of elements drawn from its own. Elements that share memory (as those of an expanded tensor)
-    share it again. What is no tensor stays. The example itself is never given away: forward may write into what it gets."""
+    share it again. What is no tensor stays. The example itself is never given away: forward may write into what it gets. `sizes`: of all tensors of
+    the call."""
     if not isinstance(x, torch.Tensor):
         return x
     if x.layout is not torch.strided or x.is_nested or x.numel() < 2:
@@ -129,6 +131,8 @@ def redraw(x: Any, generator: torch.Generator) -> Any:
     if _are_offsets(x):
         steps = x.diff()
         return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
+    if _are_lengths(x, sizes):
+        return x[torch.randperm(len(x), generator=generator)]
     picks = torch.randint(x.numel(), (_extent(x),), generator=generator)
     return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
 
@@ -140,6 +144,11 @@ def _is_whole(x: torch.Tensor) -> bool:
 def _is_permutation(x: torch.Tensor) -> bool:
     """Whether it holds each place once, in another order than theirs: who reads with it relies on that."""
     return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and not _are_offsets(x) and torch.equal(x.sort()[0], torch.arange(len(x), dtype=x.dtype))
+
+
+def _are_lengths(x: torch.Tensor, sizes: Collection[int]) -> bool:
+    """Whether they may be how long parts of another tensor are: with others a module that sums them up would leave it."""
+    return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and int(x.min()) >= 0 and int(x.sum()) in sizes
 
 
 def _are_offsets(x: torch.Tensor) -> bool:

@@ -75,6 +75,23 @@ def test_permutations_stay_permutations() -> None:
     assert any(not torch.equal(redraw(twice, torch.Generator().manual_seed(seed)).sort()[0], twice.sort()[0]) for seed in range(8))
 
 
+def test_lengths_of_parts_add_up_to_what_they_are_parts_of(tmp_path: Path) -> None:
+    lengths = torch.tensor([10, 20, 1, 29])
+    drawn = [redraw(lengths, torch.Generator().manual_seed(seed), {60, 8}) for seed in range(8)]
+    assert all(torch.equal(d.sort()[0], lengths.sort()[0]) for d in drawn)
+    assert any(not torch.equal(d, lengths) for d in drawn)
+    # Numbers that are no size's parts are drawn as any others.
+    assert any(int(redraw(lengths, torch.Generator().manual_seed(seed), {61}).sum()) != 60 for seed in range(8))
+    # Of offsets the order stays, whatever they add up to.
+    offsets = torch.tensor([0, 10, 30, 60])
+    assert all(bool((redraw(offsets, torch.Generator().manual_seed(seed), {100}).diff() >= 0).all()) for seed in range(8))
+
+    write_live(tmp_path / "task", "parts", torch.nn.Identity(), (torch.randn(60, 4),), {})
+    torch.save(((torch.randn(60, 4), lengths), {}), tmp_path / "task" / "inputs.pt")
+    made = load_live(tmp_path / "task").make_inputs(3, "cpu")
+    assert int(made[0][1].sum()) == 60
+
+
 def test_offsets_stay_offsets() -> None:
     """As EmbeddingBag and packed sequences take them: drawn like other integers they would be refused, or read beside the table."""
     offsets = torch.tensor([0, 10, 30, 31, 60])
