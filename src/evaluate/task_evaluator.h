@@ -191,6 +191,12 @@ class TaskEvaluator {
   /// Opens the task for the proof while a program of the whole of it is tested, where opening takes long and the device
   /// has room for two. Whoever tests settles it before anything is timed.
   void open_for_proof(const EvaluateRequest& request);
+  /// Who proves: the task's own oracle, unless there is a second one, which may have opened the task.
+  struct Prover {
+    std::optional<worker::Oracle> second;
+    std::optional<EarlyOracle::Opened> opened;
+  };
+  Result<Prover> prover_for(const VerifyRequest& request);
   /// By an oracle that has answered hello().
   Result<EarlyOracle::Opened> opened_by(worker::Oracle& oracle) const;
   /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.

@@ -193,8 +193,7 @@ void TaskEvaluator::open_for_proof(const EvaluateRequest& request) {
       });
 }
 
-Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& process,
-                                       VerifyReply& reply) {
+Result<TaskEvaluator::Prover> TaskEvaluator::prover_for(const VerifyRequest& request) {
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
   // data go first.
   if (!request.trial && oracle_.has_value() && oracle_->alive()) {
@@ -211,19 +210,26 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     touched_ = false;
   }
   const bool own = !request.trial && touched_;
-  std::optional<worker::Oracle> second;
-  std::optional<EarlyOracle::Opened> opened;
+  Prover prover;
   if (auto early = std::exchange(prover_, nullptr); own && early != nullptr) {
     if (auto ready = early->finish(); ready.has_value()) {
-      second = std::move(ready->process);
-      opened = std::move(ready->opened);
+      prover.second = std::move(ready->process);
+      prover.opened = std::move(ready->opened);
     }
   }
-  if (own && !second.has_value()) {
-    PLANISH_TRY(second, device_->spares.oracle());
-    // Its import takes longer than a claim: whoever proves a baseline, or opens the next task, would wait for the rest.
-    if (request_.ahead && !backend::named(device_->facts.target).on_host) device_->spares.prepare_oracle();
+  if (own && !prover.second.has_value()) {
+    PLANISH_TRY(prover.second, device_->spares.oracle());
   }
+  // Its import takes longer than a claim: whoever proves a baseline, or opens the next task, would wait for the rest.
+  if (own && request_.ahead && !backend::named(device_->facts.target).on_host) device_->spares.prepare_oracle();
+  return prover;
+}
+
+Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& process,
+                                       VerifyReply& reply) {
+  PLANISH_TRY(auto prover, prover_for(request));
+  auto& [second, opened] = prover;
+  const bool own = second.has_value();
   // What is known to be PyTorch's own may use the shared caches of its compilers.
   PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));
   if (request.time && request.beside && !backend::named(device_->facts.target).on_host) begin_guests(request.own_code);
