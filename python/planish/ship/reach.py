@@ -361,7 +361,7 @@ class _Walk:
     def _shadows(self, cls: type, holder: dict[str, Any] | None, attributes: dict[str, Any]) -> None:
         """What the class has and the code reads must not appear on the object, before which it would come."""
         for base in cls.__mro__:
-            if names.own_of_planish(base) or names.whose_class(base) != "own":
+            if names.whose_class(base) != "own" or names.own_of_planish(base):
                 continue
             for key in self.known.intersection(vars(base)):
                 if key not in attributes and not key.startswith("__") and not isinstance(vars(base)[key], property):
