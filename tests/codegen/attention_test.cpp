@@ -167,6 +167,17 @@ TEST_CASE("an attention kernel moves its factors and results, and multiplies twi
   CHECK(of.flops > of.products);
 }
 
+TEST_CASE("of keys that places hide no product is counted") {
+  const samples::Heads all{.batch = 2, .heads = 4, .queries = 64, .keys = 64, .features = 16, .dtype = DType::bf16};
+  samples::Heads causal = all, window = all;
+  causal.causal = true;
+  window.window = 10;
+  const double whole = cost(attention_sample(all).kernel).products;
+  CHECK(whole == 2.0 * 2 * 4 * 64 * 64 * (16 + 16));
+  CHECK(cost(attention_sample(causal).kernel).products == doctest::Approx(whole * (64 * 65 / 2) / (64 * 64)));
+  CHECK(cost(attention_sample(window).kernel).products == doctest::Approx(whole * (64 * 10 - 45) / (64 * 64)));
+}
+
 TEST_CASE("each guess for attention can be emitted, and what no block has room for is said") {
   Device device;
   device.target = &backend::cuda();

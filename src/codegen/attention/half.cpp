@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/rounding.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::attention {
@@ -14,13 +15,6 @@ namespace {
 constexpr std::int64_t chunk = 8;  ///< elements of the 16 bytes that tensor maps count strides in
 constexpr std::size_t most_units = 3;
 constexpr std::int64_t most_stride = std::int64_t{1} << 38, most_extent = (std::int64_t{1} << 31) - 1;
-
-std::int64_t whole(std::int64_t value, std::int64_t to) {
-  return (value + to - 1) / to * to;
-}
-std::int64_t floored(std::int64_t a, std::int64_t b) {
-  return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
 
 class HalfFinder {
  public:
@@ -263,15 +257,15 @@ Result<HalfAttention> half_attention_of(const Kernel& kernel, const Attention& a
 }
 
 std::int64_t blocks_of_unit(const HalfAttention& a, const HalfTiling& plan) {
-  const std::int64_t blocks = whole(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
+  const std::int64_t blocks = round_up(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
   return a.packing ? blocks + a.packing->count : blocks;  // each sequence's last one may be a part of one
 }
 
 std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan, int exchange) {
   constexpr std::int64_t line = 128, alignment = 1024, barriers = 128;
-  const std::int64_t features = whole(a.features, 64) / 64, columns = whole(a.columns, 64) / 64;
+  const std::int64_t features = round_up(a.features, 64) / 64, columns = round_up(a.columns, 64) / 64;
   // Of packed sequences, and of what is behind them, the number of blocks before each; and what deals blocks out.
-  const std::int64_t table = a.packing ? whole(4 * (a.packing->count + 2), 16) + 48 : 0;
+  const std::int64_t table = a.packing ? round_up(4 * (a.packing->count + 2), 16) + 48 : 0;
   return alignment + barriers + table +
          line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
          4 * std::int64_t{plan.consumers} * 8 * (exchange + 8) * 4;
@@ -287,17 +281,17 @@ KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t 
   if (a.packing) {
     const std::int64_t rows = std::max<std::int64_t>(a.rows / a.packing->count, 1);
     keys = std::max<std::int64_t>(keys / a.packing->count, 1);
-    row = row / step % (whole(rows, step) / step) * step;
+    row = row / step % (round_up(rows, step) / step) * step;
     last = std::min(row + step, rows) - 1 + keys - rows;
     row += keys - rows;
   }
-  KeyTiles out{0, whole(keys, plan.keys) / plan.keys};
+  KeyTiles out{0, round_up(keys, plan.keys) / plan.keys};
   for (const PlaceTest& test : a.tests) {
     const std::int64_t most = test.constant + test.row * (test.row > 0 ? last : row);
     if (test.key < 0)
       out.end = std::min(out.end, most < 0 ? 0 : most / -test.key / plan.keys + 1);
     else
-      out.begin = std::max(out.begin, -floored(most, test.key) < 0 ? 0 : -floored(most, test.key) / plan.keys);
+      out.begin = std::max(out.begin, -floor_div(most, test.key) < 0 ? 0 : -floor_div(most, test.key) / plan.keys);
   }
   out.end = std::max(out.end, out.begin);
   return out;
@@ -312,7 +306,7 @@ Status check(const HalfAttention& a, const HalfTiling& plan, std::int64_t shared
   if (plan.section < 1 || plan.section > a.unit_count) return bad("more units side by side than there are");
   if (a.features > most_features || a.columns > most_features) return bad("heads are wider than an instruction");
   // Scores, weights and sums; without overlap weights take the place of scores. Measured as what spills nothing.
-  const std::int64_t columns = whole(a.columns, 8),
+  const std::int64_t columns = round_up(a.columns, 8),
                      held = plan.keys / 2 + (plan.overlap ? plan.keys / 4 : 0) + columns / 2;
   const std::int64_t room = (plan.consumers == 3 ? 132 : 204) - (a.plain ? 0 : 24) -
                             static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;

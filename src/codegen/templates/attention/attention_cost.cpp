@@ -3,12 +3,43 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/rounding.h"
 #include "codegen/attention/attention.h"
-#include "codegen/attention/packing.h"
+#include "codegen/attention/half.h"
 #include "codegen/cost.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen {
+namespace {
+
+/// Of all pairs of a query and a key those that pass the tests of their places.
+double share_that_counts(const attention::HalfAttention& half) {
+  double pairs = 0;
+  for (std::int64_t row = 0; row < half.rows; ++row) {
+    std::int64_t begin = 0, end = half.key_count;
+    for (const attention::PlaceTest& test : half.tests) {
+      const std::int64_t rest = test.row * row + test.constant;  // key · k + rest ≥ 0
+      if (test.key > 0) begin = std::max(begin, -floor_div(rest, test.key));
+      if (test.key < 0) end = std::min(end, floor_div(rest, -test.key) + 1);
+      if (test.key == 0 && rest < 0) end = 0;
+    }
+    pairs += static_cast<double>(std::max<std::int64_t>(end - begin, 0));
+  }
+  return std::max(pairs, 1.0) / (static_cast<double>(half.rows) * static_cast<double>(half.key_count));
+}
+
+/// What part of the products counts: of keys that a query's place hides nothing. Sequences that lie packed see their
+/// own keys; how long these are is not known: as if they were equal, which is the least that sequences of as many
+/// queries as keys may have.
+double share_of_products(const Kernel& kernel) {
+  const auto parts = attention_of(kernel);
+  if (!parts) return 1;
+  const auto half = attention::half_attention_of(kernel, *parts);
+  if (!half) return 1;
+  return half->packing ? 1 / static_cast<double>(half->packing->count) : share_that_counts(*half);
+}
+
+}  // namespace
 
 Cost attention_cost(const Kernel& kernel) {
   Cost total;
@@ -44,14 +75,9 @@ Cost attention_cost(const Kernel& kernel) {
     total.flops += (multiplies ? 2 : 1) * each;
     if (multiplies) total.products += 2 * each;
   }
-  // A query sees the keys of its own sequence. How long these are is not known: as if they were equal, which is the
-  // least that sequences of as many queries as keys may have.
-  if (const auto parts = attention_of(kernel)) {
-    if (const auto packing = attention::packing_of(kernel, *parts)) {
-      total.flops /= static_cast<double>(packing->count);
-      total.products /= static_cast<double>(packing->count);
-    }
-  }
+  const double share = share_of_products(kernel);
+  total.flops *= share;
+  total.products *= share;
   total.tensor_flops = 3 * total.products;
   return total;
 }
