@@ -125,7 +125,7 @@ class ProgramWatch:
 
 #: Bytes of a result up to which it is kept until the next call, and elements of it that are looked at then; bytes of earlier ones, and how many.
 _WATCHED, _LOOKED_AT = 1 << 30, 1 << 16
-_WATCHED_LONG, _MOST_WATCHED = 1 << 26, 64
+_WATCHED_LONG, _MOST_WATCHED, _MOST_OLDEST = 1 << 26, 64, 8
 _APART = 8  # times the memory that a result needs
 
 
@@ -165,6 +165,7 @@ class ModuleHandle(Handle):
         self.tree = holders.loads(graph["input_tree"])
         self.result_tree = holders.loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
+        self.oldest: list[tuple[torch.Tensor, torch.Tensor]] = []  # of these the first ones, which stay
         construct = _as_usual if variation is None else partial(varied, variation, draws_of(graph, variation))
         model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task, construct)
         # What Planish ships has the task's own parts.
@@ -302,7 +303,7 @@ class ModuleHandle(Handle):
         del self.earlier[:first]
 
     def look(self, prepared: _Call) -> None:
-        self._refuse_changed(self.earlier)
+        self._refuse_changed([*self.oldest, *self.earlier])
         for name, owner, key, first in prepared.untouched:
             now = owner.get(key)
             if now is None or not bool(((now == first) | ((now != now) & (first != first))).all()):
@@ -326,7 +327,10 @@ class ModuleHandle(Handle):
         if (left := changed(self.settings)) is not None:
             raise PlanishError("launch_failed", f"it leaves {left}, which its caller's code then runs with", "put back what it changes of the process")
         self._refuse_shared(prepared, leaves)
-        self.earlier += self._to_watch(leaves)
+        watched = self._to_watch(leaves)
+        if len(self.oldest) < _MOST_OLDEST and sum(given.untyped_storage().nbytes() for given, _ in (*self.oldest, *watched)) <= _WATCHED_LONG:
+            self.oldest += watched  # however many calls a second holds, who writes that late writes into these
+        self.earlier += watched
         self._forget(len(leaves))
 
     def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
