@@ -106,7 +106,7 @@ def rivals(shape: Shape, tensors: list[Any]) -> dict[str, Callable[[], Any]]:
         heads = [[t[a:b].transpose(0, 1)[None] for t in (q, k, v)] for a, b in bounds]
         return [torch.nn.functional.scaled_dot_product_attention(*each, is_causal=shape.right == 0, enable_gqa=grouped) for each in heads]
 
-    # What varlen_attn ends in, for a PyTorch whose wrapper takes other arguments.
+    # The operator that varlen_attn ends in, for a PyTorch whose wrapper takes other arguments.
     all_ = {"varlen_attn": wrapped, "flash": packed} | ({"one by one": one_by_one} if shape.left < 0 else {})
     for name, run in all_.items():
         try:

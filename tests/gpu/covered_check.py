@@ -6,8 +6,6 @@ python tests/gpu/covered_check.py [--target cuda] [--only float32] [--out FOLDER
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,8 +14,7 @@ HERE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(HERE / "python"), str(HERE / "tests" / "gpu")]
 
 import torch  # noqa: E402
-from device_programs import root  # noqa: E402
-from refused import refused_kernels  # noqa: E402
+from searched import searched  # noqa: E402
 
 TASK = """import torch
 import torch.nn.functional as F
@@ -41,19 +38,8 @@ KINDS = [("bfloat16", 1), ("float16", 8), ("bfloat16", 256), ("float32", 256)]
 
 def proof(folder: Path, dtype: str, queries: int, target: str) -> str:
     """Why it is not proved on covered rows; empty where it is."""
-    (folder / "task.py").write_text(TASK.replace("TYPE", dtype).replace("QUERIES", str(queries)))
-    command = [str(root() / "bin" / "planish"), "optimize", "task.py", "--target", target, "--budget", "4s", "--baselines", "none", "--cold",
-               "--store", "store.db", "--out", f"out-{dtype}-{queries}", "--json"]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    found = json.loads(done.stdout)
-    if "error" in found:
-        return str(found["error"]["message"])
-    accuracy = found["accuracy"]
-    if not accuracy["verified"] or "masks" not in accuracy["regimes"]:
-        return f"{found['reason']} (proved on {', '.join(accuracy['regimes'])}; left out: {accuracy['skipped']})"
-    # A search goes on without a kernel that is refused.
-    refused = refused_kernels(folder, found["run"])
-    return f"kernels that were refused\n{refused}" if refused else ""
+    source = TASK.replace("TYPE", dtype).replace("QUERIES", str(queries))
+    return searched(folder, source, "masks", f"{dtype}-{queries}", "--target", target, "--budget", "4s", "--baselines", "none")[1]
 
 
 def main() -> int:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import inspect
-import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -19,8 +17,7 @@ HERE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(HERE / "python"), str(HERE / "tests" / "gpu")]
 
 import torch  # noqa: E402
-from device_programs import root  # noqa: E402
-from refused import refused_kernels  # noqa: E402
+from searched import searched  # noqa: E402
 
 TASK = """import torch
 import torch.nn.functional as F
@@ -112,20 +109,10 @@ def task(kind: Kind) -> str:
 
 def proof(folder: Path, kind: Kind, budget: str) -> tuple[str, str]:
     """Why it is not proved; empty where it is. And what was measured."""
-    (folder / "task.py").write_text(task(kind))
-    command = [str(root() / "bin" / "planish"), "optimize", "task.py", "--target", "cuda", "--budget", budget, "--baselines", "eager", "--cold",
-               "--store", "store.db", "--out", f"out-{kind.name.replace(' ', '-').replace(',', '')}", "--json"]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-    if not done.stdout.strip():
-        return f"it says nothing: {done.stderr[-600:]}", ""
-    found = json.loads(done.stdout)
-    if "error" in found:
-        return str(found["error"]["message"]), ""
-    accuracy = found["accuracy"]
-    if not accuracy["verified"] or "labels" not in accuracy["regimes"]:
-        return f"{found['reason']} (proved on {', '.join(accuracy['regimes'])}; left out: {accuracy['skipped']})", ""
-    if refused := refused_kernels(folder, found["run"]):
-        return f"kernels that were refused\n{refused}", ""
+    name = kind.name.replace(" ", "-").replace(",", "")
+    found, why = searched(folder, task(kind), "labels", name, "--target", "cuda", "--budget", budget, "--baselines", "eager")
+    if why:
+        return why, ""
     regions = [region for region in found["regions"] if "flash_attention" in region["summary"]]
     if not any(region.get("best_ms") for region in regions):
         return "no kernel of ours computes it", ""

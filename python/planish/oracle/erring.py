@@ -75,26 +75,23 @@ def summed(
     """Sums of `terms` terms, at most `longest` of them in turn, with the noise of their partial sums: a walk over the terms, a drift with what has been
     summed, and its own rounding. `squares`: the sums of the terms' squares. Equal terms (`alike`: known to be) are rounded alike: their errors add up.
     `unit` is that of rounding."""
-    if not isinstance(terms, torch.Tensor):
+    added: Any
+    if isinstance(terms, torch.Tensor):
+        lanes: Any = terms.clamp_max(longest)
+        added = (lanes**0.5 / 2).clamp_min(1)
+    else:
         lanes = float(min(terms, longest))
         added = max(1.0, lanes**0.5 / 2)
         if _fused(values, noise, squares):
             named = {"walk": lanes / 6, "drift": lanes / 9 + 1 / 3, "equal": 0.0 if alike else (1 - EQUAL) * terms, "added": added, "by": unit * by}
             return _kernel(_SUMMED, *named)(values, squares, noise, **named)
-        spread, total = _of_partial_sums(values, squares, lanes, unit)
-        if added > 1:
-            spread = spread * added if alike else torch.where(total >= (1 - EQUAL) * terms * squares, spread * added, spread)
-    else:
-        counts = terms.clamp_max(longest)
-        spread, total = _of_partial_sums(values, squares, counts, unit)
-        more = (counts**0.5 / 2).clamp_min(1)
-        spread = spread * more if alike else torch.where(total >= (1 - EQUAL) * terms * squares, spread * more, spread)
-    return shifted(values, noise, spread.nan_to_num_(0.0, 0.0, 0.0), by)
-
-
-def _of_partial_sums(values: torch.Tensor, squares: torch.Tensor, lanes: Any, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
     total = values.square()
-    return squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(unit), total
+    spread = squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(unit)
+    if alike:
+        spread = spread * added
+    elif not isinstance(added, float) or added > 1:
+        spread = torch.where(total >= (1 - EQUAL) * terms * squares, spread * added, spread)
+    return shifted(values, noise, spread.nan_to_num_(0.0, 0.0, 0.0), by)
 
 
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

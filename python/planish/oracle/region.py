@@ -270,9 +270,7 @@ class Region:
         results = self.task.results_of_model(inputs)
         if results is None:
             return
-        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
-        users = [out for out, kind in zip(found.outputs, kinds, strict=True) if kind == "user"]
-        for out, theirs in zip(users, results, strict=False):
+        for out, theirs in zip(self._users(found), results, strict=False):
             if out.ref is None or theirs.shape != out.shape or theirs.dtype != out.dtype:
                 continue
             flat = layout.flat(theirs, out.order)
@@ -280,6 +278,11 @@ class Region:
             unsure |= torch.isinf(flat) & torch.isinf(out.eager) & (flat != out.eager)
             if bool(unsure.any()):
                 found.leave_out(out.position, unsure)
+
+    def _users(self, expected: Expected) -> list[Output]:
+        """Of the whole task: the outputs that are results of its model, in their order."""
+        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
+        return [out for out, kind in zip(expected.outputs, kinds, strict=True) if kind == "user"]
 
     def forget(self, *seeds: int) -> None:
         """All expectations, or those of these seeds."""
@@ -432,8 +435,7 @@ class Region:
         expected = self.expected(data)
         if results is None or expected.part is not None:
             return None
-        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
-        users = [out for out, kind in zip(expected.outputs, kinds, strict=True) if kind == "user"]
+        users = self._users(expected)
         if len(results) != len(users):
             return None
         for out, theirs in zip(users, results, strict=True):

@@ -189,7 +189,8 @@ class Yardstick:
         tiny = torch.finfo(torch.float64).tiny
         self.v.clamp_min_(tiny)
         self.wide_v.clamp_min_(tiny)
-        self._between = float((1 - self.spacing.square() / (12 * self.v.square())).clamp_min_(0).mean()) if self.v.numel() else 0.0
+        # Only 16 bits are asked for a bias.
+        self._between = float(self._not_last().mean()) if self.dtype.itemsize <= 2 and self.v.numel() else 0.0
         self.null = Found()
         for draw in self._honest:
             self.null = self.measure(draw).larger(self.null)
@@ -200,8 +201,11 @@ class Yardstick:
             return None
         scale = torch.where(self.exact < 0, -self.v, self.v)
         z = [((draw.to(torch.float64) - self.exact) / scale).clamp(-_CLAMP, _CLAMP) for draw in (values, *self._honest)]
-        noise = (1 - self.spacing.square() / (12 * self.v.square())).clamp_min(0)
-        return Small(z[0], torch.stack(z[1:]), noise)
+        return Small(z[0], torch.stack(z[1:]), self._not_last())
+
+    def _not_last(self) -> torch.Tensor:
+        """The share of v² that is not the last rounding's, by element."""
+        return (1 - self.spacing.square() / (12 * self.v.square())).clamp_min_(0)
 
     def measure(self, values: torch.Tensor) -> Found:
         """The statistics of what `view` takes of a candidate, or of a draw in the output's dtype."""

@@ -257,14 +257,14 @@ Result<HalfAttention> half_attention_of(const Kernel& kernel, const Attention& a
 }
 
 std::int64_t blocks_of_unit(const HalfAttention& a, const HalfTiling& plan) {
-  const std::int64_t blocks = round_up(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
+  const std::int64_t blocks = ceil_div(a.rows, 64 * std::int64_t{plan.consumers});
   return a.packing ? blocks + a.packing->count : blocks;  // each sequence's last one may be a part of one
 }
 
 std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan, int exchange) {
   constexpr std::int64_t line = 128, alignment = 1024, barriers = 128;
-  const std::int64_t features = round_up(a.features, 64) / 64, columns = round_up(a.columns, 64) / 64;
-  // Of packed sequences, and of what is behind them, the number of blocks before each; and what deals blocks out.
+  const std::int64_t features = ceil_div(a.features, 64), columns = ceil_div(a.columns, 64);
+  // Blocks before each packed sequence, and before what is behind them; and what deals blocks out.
   const std::int64_t table = a.packing ? round_up(4 * (a.packing->count + 2), 16) + 48 : 0;
   return alignment + barriers + table +
          line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
@@ -281,11 +281,11 @@ KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t 
   if (a.packing) {
     const std::int64_t rows = std::max<std::int64_t>(a.rows / a.packing->count, 1);
     keys = std::max<std::int64_t>(keys / a.packing->count, 1);
-    row = row / step % (round_up(rows, step) / step) * step;
+    row = row / step % ceil_div(rows, step) * step;
     last = std::min(row + step, rows) - 1 + keys - rows;
     row += keys - rows;
   }
-  KeyTiles out{0, round_up(keys, plan.keys) / plan.keys};
+  KeyTiles out{0, ceil_div(keys, plan.keys)};
   for (const PlaceTest& test : a.tests) {
     const std::int64_t most = test.constant + test.row * (test.row > 0 ? last : row);
     if (test.key < 0)

@@ -68,7 +68,7 @@ class PackingReader {
     return sequence_ >= 0 && out_.row >= 0 && out_.queries.first >= 0 && find_keys();
   }
 
-  /// Of the loads those that are no ends of queries are a sequence's first key, and the end of its keys.
+  /// The loads that are no ends of queries: a sequence's first key, and the end of its keys.
   bool find_keys() {
     std::vector<int> others;
     for (const int id : loads_) {
@@ -102,7 +102,7 @@ class PackingReader {
            load.index.constant_term() == offsets.first + further * offsets.stride;
   }
 
-  /// Whether nothing but these conditions looks anything up.
+  /// Nothing but these conditions looks anything up.
   bool reads_no_more() const {
     std::vector<int> roots{out_.score, a_.shift, a_.divisor};
     for (const Output& output : k_.outputs) roots.push_back(output.node);

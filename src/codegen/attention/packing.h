@@ -21,7 +21,7 @@ struct Offsets {
   std::int64_t first = 0, stride = 1;
 };
 
-/// Of `count` sequences a query sees keys of its own one alone, and of these those that pass all tests. Keys' places
+/// Sequences, `count` of them: a query sees keys of its own alone, and of these those that pass all tests. Keys' places
 /// are counted from the sequence's first key; a query's is that of the key as far before the sequence's last one as the
 /// query is before the last query. The kernel's row variable numbers all queries.
 struct Packing {
@@ -32,8 +32,8 @@ struct Packing {
   int score = -1;  ///< node: of a key that counts
 };
 
-/// What a kernel's score says of sequences: a choice of -inf for keys that are none of the query's. Nothing where it
-/// says something else, or the kernel looks up more than that.
+/// The sequences that a kernel's score speaks of: a choice of -inf for keys that are none of the query's. Nothing where
+/// it says something else, or the kernel looks up more than that.
 std::optional<Packing> packing_of(const Kernel& kernel, const Attention& attention);
 
 }  // namespace planish::codegen::attention

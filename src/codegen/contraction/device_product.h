@@ -17,7 +17,7 @@ constexpr std::int64_t by_file = 4;
 
 /// Why it is no such product; empty where it is one.
 std::string device_product_lacks(const Product& product);
-/// The same of warpgroups' device file, which carries along what is folded of rows (see spread.h): the rest of this
+/// Reasons against warpgroups' device file, which carries along what is folded of rows (see spread.h): the rest of this
 /// file expects that there is nothing against it.
 std::string warpgroup_product_lacks(const Product& product);
 
@@ -55,7 +55,7 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling
 std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device,
                                 const DeviceGroups* groups = nullptr);
 
-/// What is multiplied: the product, or with a Spread that of its elements.
+/// The product that is multiplied: this one, or with a Spread that of its elements.
 const Product& multiplied(const Product& product);
 /// A plan whose pieces (see spread.h) are those of these tiles.
 TilePlan pieces_plan(const DeviceTiling& tiling);
