@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct Options {
   std::int64_t most_features = 256;
   /// Scores of attention in 16 bits that lie in memory at once: 256 MiB, and their softmax half as much.
   double scores_at_once = 1 << 26;
+  /// Elements of a channels-last image from which on a norm of its groups is one of channels first, where neighbouring
+  /// threads read neighbours in memory; none: never.
+  std::optional<std::int64_t> norms_by_channels = std::nullopt;
 };
 
 /// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.

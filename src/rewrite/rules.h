@@ -138,6 +138,15 @@ bool pool_of_pool(Editor& editor, int index);
 /// What is not finite makes the statistics so, and all that they norm NaN, on either way.
 bool mean_behind_norm(Editor& editor, int index);
 
+/// A norm of groups over images with channels last: moments of each channel's plane, of which a group's follow as
+/// above, and arithmetic by element. One kernel reads a few channels of each place for a group, in pieces of sectors;
+/// three read whole rows. Fires where
+/// - the norm has weights and bias of the data's dtype: f32, f16 or bf16;
+/// - channels lie beside each other, eights of them, and nothing reads the norm's statistics;
+/// - there are Options::norms_by_channels elements, and what a group has of a place is no whole 16 bytes, or all are
+/// 16 MiB.
+bool norm_by_channels(Editor& editor, int index);
+
 /// An average pool behind a convolution with taps: a convolution with the pool's stride over averages of the data, one
 /// for each window of elements, with the weights as they are. Scales and shifts by channel in between (affine.h) come
 /// behind it. Fires where

@@ -280,6 +280,7 @@ rewrite::Options rewrites_for(const codegen::Device& device) {
     // measured).
     options.block = 2048;
     options.most_left = 0.7;
+    options.norms_by_channels = 1 << 20;  // of fewer, three launches are longer than one
   }
   options.most_features = codegen::most_features;
   return options;

@@ -26,8 +26,9 @@ struct Normed {
   Shape x{3, 4, 6, 7};
   std::int64_t groups = 2;  ///< 0: of batches
   bool affine = true, training = true;
-  std::string fold = "mean";  ///< of places: "mean", "sum", "adaptive", "lines", "quarters"; more: "all", "batch"
-  std::string again;          ///< one more reader of what the norm makes: "relu", "mean", "output"
+  /// Of places: "mean", "sum", "adaptive", "lines", "quarters"; more: "all", "batch"; or "none".
+  std::string fold = "mean";
+  std::string again;  ///< one more reader of what the norm makes: "relu", "mean", "output"
   DType dtype = DType::f32;
   Shape layout{};
 
@@ -48,7 +49,7 @@ struct Normed {
     if (groups > 0) {
       args.insert(args.end(),
                   {I("N", x[0]), I("C", channels), I("HxW", x[2] * x[3]), I("group", groups), F("eps", 0.25)});
-      outs = {g.value(x, dtype), g.value({x[0], groups}, dtype), g.value({x[0], groups}, dtype)};
+      outs = {g.value(x, dtype, layout), g.value({x[0], groups}, dtype), g.value({x[0], groups}, dtype)};
     } else {
       args.push_back(V("running_mean", parameter("buffer", "m")));
       args.push_back(V("running_var", parameter("buffer", "v")));
@@ -59,7 +60,7 @@ struct Normed {
     const int normed = *outs[0];
     const std::string op = groups > 0 ? "native_group_norm" : "_native_batch_norm_legit_functional";
     g.graph.nodes.push_back({"aten." + op + ".default", std::move(args), outs});
-    g.output(folded(g, fold, normed));
+    if (fold != "none") g.output(folded(g, fold, normed));
     if (again == "output") g.output(normed);
     if (again == "relu" || again == "mean")
       g.output(again == "mean" ? folded(g, "all", normed) : g.node("relu.default", {V("self", normed)}, x, dtype));
@@ -165,4 +166,87 @@ TEST_CASE("means stay behind a norm where a condition is missing") {
     p.training = false;
   }
   unchanged(p.graph());
+}
+
+namespace {
+
+/// A norm of groups over images with channels last, of which elements are wanted.
+Normed by_channels() {
+  return {.x = {2, 24, 3, 5}, .groups = 4, .fold = "none", .again = "relu", .layout = {360, 1, 120, 24}};
+}
+constexpr rewrite::Options at_once{.norms_by_channels = 720};
+
+}  // namespace
+
+TEST_CASE("a norm of groups over channels-last images is one of channels first") {
+  Normed p = by_channels();
+  SUBCASE("of two dims") {}
+  SUBCASE("of one") {
+    p.x = {2, 24, 15, 1};
+    p.layout = {360, 1, 24, 24};
+  }
+  SUBCASE("whose batch is one") {
+    p.x = {1, 24, 6, 5};
+    p.layout = {1, 1, 120, 24};
+  }
+  const ir::Graph graph = p.graph();
+  const Rewritten found = rewrite::rewrite(graph, at_once);
+  REQUIRE(found.applied.size() == 1);
+  CHECK(found.applied[0].rule == "norm_by_channels");
+  CHECK_FALSE(has(found.graph, "native_group_norm.default"));
+  check_equal(graph, found.graph);
+  ir::Graph wrong = found.graph;
+  for (ir::GraphNode& node : wrong.nodes) {
+    if (node.op == "aten.var_mean.correction") std::swap(node.outs[0], node.outs[1]);
+  }
+  check_different(graph, wrong);
+}
+
+TEST_CASE("of 16 bits it is computed in f32, and rounded once") {
+  Normed p = by_channels();
+  p.dtype = DType::bf16;
+  const ir::Graph graph = p.graph();
+  const Rewritten found = rewrite::rewrite(graph, at_once);
+  REQUIRE(found.applied.size() == 1);
+  for (const ir::GraphNode& node : found.graph.nodes) {
+    if (node.op == "aten.relu.default") continue;
+    const ir::Value& out = found.graph.values[static_cast<std::size_t>(*node.outs[0])];
+    const bool result = *node.outs[0] == *graph.nodes[0].outs[0];
+    CHECK(out.dtype == (result ? DType::bf16 : DType::f32));
+    if (result) CHECK(out.strides == graph.values[static_cast<std::size_t>(*graph.nodes[0].outs[0])].strides);
+  }
+}
+
+TEST_CASE("a norm of groups stays one kernel's") {
+  Normed p = by_channels();
+  rewrite::Options options = at_once;
+  SUBCASE("where nobody asks") {
+    options = {};
+  }
+  SUBCASE("of few elements") {
+    options.norms_by_channels = 721;
+  }
+  SUBCASE("whose channels lie apart") {
+    p.layout = {};
+  }
+  SUBCASE("without weights") {
+    p.affine = false;
+  }
+  SUBCASE("of all channels") {
+    p.groups = 1;
+  }
+  SUBCASE("of single channels") {
+    p.groups = 24;
+  }
+  SUBCASE("with whole words of each group, where the image is small") {
+    p.groups = 6;  // 4 channels of 4 bytes
+  }
+  SUBCASE("of channels that are no eights") {
+    p.x = {2, 20, 3, 6};
+    p.layout = {360, 1, 120, 20};
+  }
+  SUBCASE("in double precision") {
+    p.dtype = DType::f64;
+  }
+  unchanged(p.graph(), options);
 }

@@ -44,8 +44,9 @@ ALIKE = (
     "aten.upsample_bilinear2d",
 )
 # Bytes of a place that a norm of groups reads for a group: half of what memory is asked for at once. Of less every group would read what
-# others do; the images that lie like such a norm's stay as they are, all of them, or it would turn what it reads.
-LEAST_PIECE = 16
+# others do, unless the norm is one of channels first (rewrite/norm_by_channels.cpp); the images that lie like such a norm's stay as they are,
+# all of them, or it would turn what it reads.
+LEAST_PIECE, LEAST_BY_CHANNELS = 16, 1 << 20
 # They read an image as well in one layout as in another, and what they leave of it is small.
 FOLDS = ("aten.mean", "aten.sum", "aten.amax", "aten.amin", "aten._adaptive_avg_pool2d", "aten.adaptive_avg_pool2d")
 
@@ -105,11 +106,13 @@ def _is_alike(op: str, node: fx.Node) -> bool:
 
 
 def _reads_pieces(values: list[dict[str, Any]], entry: dict[str, Any]) -> bool:
-    """Whether a group's channels beside each other are long enough to be read so."""
+    """Whether a group's channels beside each other are long enough to be read so, or all channels are read at once."""
     named = {arg["name"]: arg for arg in entry["args"]}
     image = values[named["input"]["value"]]
     size = 2 if image["dtype"] in HALVES else 4
-    return len(image["shape"]) > 2 and bool(image["shape"][1] // int(named["group"]["int"]) * size >= LEAST_PIECE)
+    shape, affine = image["shape"], "value" in named["weight"] and "value" in named["bias"]
+    whole = affine and shape[1] % CHUNK == 0 and math.prod(shape) >= LEAST_BY_CHANNELS
+    return len(shape) > 2 and (whole or bool(shape[1] // int(named["group"]["int"]) * size >= LEAST_PIECE))
 
 
 def _group(document: dict[str, Any], nodes: list[fx.Node]) -> _Groups:

@@ -108,7 +108,9 @@ Result<json> answer(const Request& request) {
   PLANISH_TRY(Partition cut, partition(graph, request.options));
   if (take_in) cut = with_epilogues(graph, std::move(cut), request.device, fusion_options);
   if (request.rewrite) {
-    const rewrite::Rewritten less = rewrite::rewrite(graph, {.library_products = !request.own});
+    rewrite::Options options{.library_products = !request.own};
+    if (!request.device.target->on_host) options.norms_by_channels = 1 << 20;
+    const rewrite::Rewritten less = rewrite::rewrite(graph, options);
     for (const rewrite::Applied& one : less.applied) out["rewrites"].push_back(one.rule);
     if (!less.applied.empty() || !take_in) {
       PLANISH_TRY(cut,

@@ -1,0 +1,88 @@
+#include <numeric>
+#include <string>
+
+#include "rewrite/norms.h"
+#include "rewrite/pools.h"
+#include "rewrite/products.h"
+#include "rewrite/rules.h"
+
+namespace planish::rewrite {
+namespace {
+
+using Extents = std::vector<std::int64_t>;
+
+constexpr std::int64_t whole_words = 16;                     ///< bytes that a thread reads at once
+constexpr std::int64_t many_bytes = std::int64_t{16} << 20;  ///< of an image, whatever a group has of a place
+
+/// Whether channels are neighbours in memory, and behind them places.
+bool is_channels_last(const ir::Value& x) {
+  const std::size_t rank = x.shape.size();
+  std::int64_t stride = 1;
+  if (x.strides.size() != rank || x.strides[1] != stride) return false;
+  stride = x.shape[1];
+  for (std::size_t d = rank; d-- > 2; stride *= x.shape[d]) {
+    if (x.shape[d] != 1 && x.strides[d] != stride) return false;
+  }
+  return x.shape[0] == 1 || x.strides[0] == stride;
+}
+
+/// Whether what one kernel reads of a group at each place is too little for it.
+bool in_pieces(const ir::Value& x, std::int64_t groups) {
+  const std::int64_t bytes = size_of(x.dtype), piece = x.shape[1] / groups * bytes;
+  return piece % whole_words != 0 || x.elements() * bytes >= many_bytes;
+}
+
+}  // namespace
+
+bool norm_by_channels(Editor& editor, int index) {
+  const ir::GraphNode node = editor.node(index);  // copies: new nodes move what is there
+  const auto least = editor.options().norms_by_channels;
+  if (!least) return false;
+  const auto norm = norm_of(editor, node);
+  if (!norm || norm->groups < 2 || norm->weight < 0 || norm->bias < 0 || !node.outs[0]) return false;
+  for (std::size_t out = 1; out < node.outs.size(); ++out) {
+    if (node.outs[out] && (!editor.readers(*node.outs[out]).empty() || editor.is_output(*node.outs[out]))) return false;
+  }
+  const ir::Value x = editor.value(norm->x);
+  const bool narrow = x.dtype == DType::f16 || x.dtype == DType::bf16;
+  if ((!narrow && x.dtype != DType::f32) || !is_channels_last(x) || x.elements() < *least ||
+      !in_pieces(x, norm->groups) || x.shape[1] % (whole_words / 2) != 0 || x.shape[1] == norm->groups)
+    return false;
+  for (const int id : {*node.outs[0], norm->weight, norm->bias}) {
+    if (editor.value(id).dtype != x.dtype) return false;
+  }
+
+  const std::int64_t images = x.shape[0], channels = x.shape[1];
+  const Extents split{images, norm->groups, channels / norm->groups}, whole{1, split[1], split[2]};
+  Extents over(x.shape.size() - 2), plane(x.shape.size(), 1), each(x.shape.size(), 1);
+  std::iota(over.begin(), over.end(), 2);
+  plane[0] = images, plane[1] = each[1] = channels;
+  const auto as = [&](int id, DType dtype) {
+    if (editor.value(id).dtype == dtype) return id;
+    const Extents shape = editor.value(id).shape;
+    return editor.add_as(dtype, "aten._to_copy.default",
+                         {of("self", id),
+                          {"dtype", ir::DTypeArg{std::string(name(dtype))}},
+                          {"layout", ir::None{}},
+                          {"device", ir::None{}},
+                          {"pin_memory", ir::None{}},
+                          flag("non_blocking", false),
+                          {"memory_format", ir::None{}}},
+                         shape, id);
+  };
+  const int wide = as(norm->x, DType::f32);
+  Steps s(editor, wide);
+  auto [variance, mean] = s.variance(wide, over);
+  const int apart = s.view(mean, split);
+  const int middle = s.mean(apart, {2}), away = s.subtract(apart, middle);
+  // The variance of all is the mean of those of the planes, and that of their means.
+  const int spread = s.mean(s.add(s.view(variance, split), s.multiply(away, away)), {2});
+  const int scale = s.multiply(s.rsqrt(s.add(spread, norm->eps)), s.view(as(norm->weight, DType::f32), whole));
+  const int centred = s.add(s.subtract(wide, mean), s.view(away, plane));
+  const int normed = s.add(s.multiply(centred, s.view(scale, plane)), s.view(as(norm->bias, DType::f32), each));
+  const int out = narrow ? as(normed, x.dtype) : s.view(normed, x.shape);
+  editor.replace(index, {{*node.outs[0], out}});
+  return true;
+}
+
+}  // namespace planish::rewrite
