@@ -15,6 +15,7 @@ const std::vector<Rule>& rules() {
                                      {"pool_before_convolution", Numeric::reassociation, pool_before_convolution},
                                      {"extremum_before_monotone", Numeric::reassociation, extremum_before_monotone},
                                      {"mean_behind_norm", Numeric::reassociation, mean_behind_norm},
+                                     {"gated_product", Numeric::exact, gated_product},
                                      {"norm_by_channels", Numeric::reassociation, norm_by_channels},
                                      {"pool_of_pool", Numeric::reassociation, pool_of_pool},
                                      {"pool_through_convolution", Numeric::reassociation, pool_through_convolution},

@@ -138,6 +138,12 @@ bool pool_of_pool(Editor& editor, int index);
 /// What is not finite makes the statistics so, and all that they norm NaN, on either way.
 bool mean_behind_norm(Editor& editor, int index);
 
+/// A linear layer of which one half of the columns gates the other is two layers: what the first gives is an operand
+/// of the second one's epilogue, where the whole would be stored and read by a kernel of its own. Fires where
+/// - kernels of ours compute products, all is of 16 bits, and both halves keep the device busy;
+/// - nothing but the gate reads the halves: a product of two, behind functions of single elements.
+bool gated_product(Editor& editor, int index);
+
 /// A norm of groups over images with channels last: moments of each channel's plane, of which a group's follow as
 /// above, and arithmetic by element. One kernel reads a few channels of each place for a group, in pieces of sectors;
 /// three read whole rows. Fires where

@@ -507,6 +507,16 @@ class Evaluator {
         return at;
       });
     }
+    if (node.op == "aten.split_with_sizes.default") {
+      const std::int64_t dim = whole("dim"), rank = static_cast<std::int64_t>(shape(x).size());
+      const auto sizes = list(node, "split_sizes", 0, 0);
+      std::int64_t before = 0;
+      for (std::size_t part = 0; node.outs[part] != id; ++part) before += sizes[part];
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        at[static_cast<std::size_t>(dim < 0 ? dim + rank : dim)] += before;
+        return at;
+      });
+    }
     if (node.op == "aten.flip.default") {
       const auto turned = list(node, "dims", 0, 0);
       return moved(x, id, [&](std::vector<std::int64_t> at) {
