@@ -351,6 +351,28 @@ inline std::vector<ContractionSample> channels_last_samples(bool large) {
       {.x = {16, 320, 64, 64}, .w = {320, 320, 3, 3}, .padding = 1, .chain = true, .dtype = f16, .last = "all"}));
   all.push_back(conv_sample(
       {.x = {16, 320, 64, 64}, .w = {320, 320, 3, 3}, .padding = 1, .chain = true, .dtype = f16, .last = "input"}));
+  // As UNets and autoencoders of images have them, weights as PyTorch keeps them: images, channels, results, size.
+  for (const auto& [images, channels, results, size] : std::vector<std::array<std::int64_t, 4>>{{2, 320, 320, 64},
+                                                                                                {2, 640, 640, 32},
+                                                                                                {2, 1280, 1280, 16},
+                                                                                                {2, 2560, 1280, 16},
+                                                                                                {2, 960, 320, 64},
+                                                                                                {2, 320, 320, 128},
+                                                                                                {2, 640, 640, 64},
+                                                                                                {2, 1280, 1280, 32},
+                                                                                                {1, 512, 512, 64},
+                                                                                                {1, 512, 512, 256},
+                                                                                                {1, 256, 256, 512},
+                                                                                                {1, 128, 128, 1024},
+                                                                                                {1, 128, 3, 1024}})
+    all.push_back(conv_sample({.x = {images, channels, size, size},
+                               .w = {results, channels, 3, 3},
+                               .padding = 1,
+                               .residual = results != 3,
+                               .dtype = bf16,
+                               .last = "images"}));
+  all.push_back(conv_sample(
+      {.x = {2, 320, 64, 64}, .w = {320, 320, 3, 3}, .stride = 2, .padding = 1, .dtype = bf16, .last = "images"}));
   return all;
 }
 

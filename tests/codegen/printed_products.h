@@ -34,7 +34,7 @@ struct PrintedCase {
 class PrintedProducts {
  public:
   explicit PrintedProducts(std::vector<PrintedCase> cases) : cases_(std::move(cases)) {
-    static constexpr std::array<std::string_view, 1> files{"sm90/product.cuh"};
+    static constexpr std::array<std::string_view, 2> files{"sm90/product.cuh", "sm90/pack_taps.cuh"};
     const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};
     std::string source = std::string(sm90_language) + std::string(printing::prelude(false)) +
                          device_text(files, instead) + machine_math();
@@ -42,11 +42,12 @@ class PrintedProducts {
       CAPTURE(i);
       auto product = contraction::product_of(cases_[i].sample.kernel);
       REQUIRE(product);
-      REQUIRE(contraction::warpgroup_product_lacks(*product) == "");
-      REQUIRE(contraction::device_tiling_lacks(*product, cases_[i].tiling, h200()) == "");
-      emitted_.push_back(contraction::emit_device_product(*product, cases_[i].tiling, h200()));
-      source += text_of(i, *product);
-      products_.push_back(std::move(*product));
+      const contraction::Product* const way = contraction::warpgroup_way(*product);
+      REQUIRE(way != nullptr);
+      REQUIRE(contraction::device_tiling_lacks(*way, cases_[i].tiling, h200()) == "");
+      emitted_.push_back(contraction::emit_device_product(*way, cases_[i].tiling, h200()));
+      source += text_of(i, *way);
+      products_.push_back(*way);
     }
     library_ = std::make_unique<Compiled>(source, "-std=c++20 -O1 -w");
     for (std::size_t i = 0; i < cases_.size(); ++i) make_inputs(i);
@@ -61,7 +62,7 @@ class PrintedProducts {
 
   struct Results {
     std::vector<double> elements;
-    std::vector<float> pieces;  ///< of what is folded
+    std::vector<float> pieces;  ///< of what is folded; or what is packed
   };
   Results run(std::size_t i) const {
     auto memory = memory_[i];
@@ -70,10 +71,11 @@ class PrintedProducts {
     for (const std::int64_t extent : output.shape) count *= extent;
     memory.emplace_back(static_cast<std::size_t>(count * size_of(output.dtype)), '\x7f');
     Results out;
-    if (products_[i].spread) out.pieces.resize(static_cast<std::size_t>(emitted_[i].scratch_bytes[1] / 4), NAN);
+    if (has_more(i)) out.pieces.resize(static_cast<std::size_t>(emitted_[i].scratch_bytes[1] / 4), NAN);
     std::vector<void*> args;
     for (auto& each : memory) args.push_back(each.data());
     args.push_back(out.pieces.data());
+    if (emitted_[i].packs) REQUIRE(library_->function<bool(void**)>(fmt::format("pack{}", i))(args.data()));
     REQUIRE(library_->function<bool(void**)>(fmt::format("run{}", i))(args.data()));
     for (std::int64_t at = 0; at < count; ++at)
       out.elements.push_back(value_at(memory.back(), static_cast<std::size_t>(at), output.dtype));
@@ -92,32 +94,65 @@ class PrintedProducts {
     return of_bits(bits, dtype);
   }
 
+  /// Whether a case has scratch memory that is handed on.
+  bool has_more(std::size_t i) const { return products_[i].spread || emitted_[i].packs; }
+
+  /// A kernel's text as C++.
+  static std::string as_function(std::string text) {
+    text.replace(text.find("extern \"C\""), 10, "");
+    const std::size_t dynamic = text.find("extern __shared__");
+    if (dynamic != std::string::npos)
+      text.replace(dynamic, text.find('\n', dynamic) - dynamic, "unsigned char* const pl_smem = shared_memory();");
+    return text;
+  }
+
+  /// `packN`: the launch before it.
+  std::string packing_of(std::size_t i) const {
+    const Emitted& first = emitted_[i];
+    if (!first.packs) return {};
+    static constexpr std::string_view begin = "// ---- kernel ----\n";
+    std::string call;
+    for (const auto& arg : first.args) {
+      if (arg.kind != Emitted::Argument::Kind::input) continue;
+      const bool half = kernel(i).inputs[static_cast<std::size_t>(arg.index)].dtype != DType::f32;
+      call += fmt::format("(const {}*)args[{}], ", half ? "unsigned short" : "float", arg.index);
+    }
+    return fmt::format(
+        "namespace packing{0} {{\n{1}}}\nextern \"C\" bool pack{0}(void** args) {{\n  return run_blocks({2}, {3}, [&] "
+        "{{ "
+        "packing{0}::planish_kernel({4}(unsigned char*)args[{5}]); }});\n}}\n",
+        i, as_function(first.source.substr(first.source.find(begin) + begin.size())), first.grid[0], first.block[0],
+        call, kernel(i).inputs.size() + 1);
+  }
+
   /// The case's kernel, and the function that runs six blocks of it.
   std::string text_of(std::size_t i, const contraction::Product& product) const {
     const Kernel& kernel = cases_[i].sample.kernel;
     const auto printed = contraction::print_device_product(product, cases_[i].tiling);
-    std::string call, text = printed.text;
+    std::string call;
+    const Emitted& main = emitted_[i].packs ? emitted_[i].after.front() : emitted_[i];
     for (const int input : printed.inputs) {
       const bool half = kernel.inputs[static_cast<std::size_t>(input)].dtype != DType::f32;
       call += fmt::format("(const {}*)args[{}], ", half ? "unsigned short" : "float", input);
     }
-    text.replace(text.find("extern \"C\""), 10, "");
-    text.replace(text.find("extern __shared__"),
-                 text.find('\n', text.find("extern __shared__")) - text.find("extern __shared__"),
-                 "unsigned char* const pl_smem = shared_memory();");
     const bool split = cases_[i].tiling.splits > 1;
     const auto scratch = [&](std::size_t from_last) {
       const auto& bytes = emitted_[i].scratch_bytes;
       return split ? bytes[bytes.size() - from_last] / 4 : 0;
     };
-    return fmt::format(
-        "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args) {{\n  std::vector<char> maps(6 * 256);\n  "
-        "std::vector<float> partial({2});\n  std::vector<u32> arrived({3});\n  return run_blocks(6, {4}, [&] {{ "
-        "case{0}::planish_kernel({5}({6}*)args[{7}], maps.data(){8}{9}); }}, {10});\n}}\n",
-        i, text, scratch(2), scratch(1), emitted_[i].block[0], call,
-        kernel.outputs[0].dtype == DType::f32 ? "float" : "unsigned short", kernel.inputs.size(),
-        product.spread ? fmt::format(", (float*)args[{}]", kernel.inputs.size() + 1) : "",
-        split ? ", partial.data(), arrived.data()" : "", cases_[i].tiling.cluster);
+    const std::string more = fmt::format("args[{}]", kernel.inputs.size() + 1);
+    return packing_of(i) +
+           fmt::format(
+               "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args) {{\n  std::vector<char> maps(6 * "
+               "256);\n  "
+               "std::vector<float> partial({2});\n  std::vector<u32> arrived({3});\n  return run_blocks(6, {4}, [&] {{ "
+               "case{0}::planish_kernel({5}({6}*)args[{7}], maps.data(){8}{9}); }}, {10});\n}}\n",
+               i, as_function(printed.text), scratch(2), scratch(1), main.block[0], call,
+               kernel.outputs[0].dtype == DType::f32 ? "float" : "unsigned short", kernel.inputs.size(),
+               product.spread      ? ", (float*)" + more
+               : emitted_[i].packs ? ", (const u16*)" + more
+                                   : "",
+               split ? ", partial.data(), arrived.data()" : "", cases_[i].tiling.cluster);
   }
 
   void make_inputs(std::size_t i) {

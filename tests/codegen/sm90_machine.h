@@ -221,7 +221,7 @@ static u32 pack_f16(float low, float high) { return pl_to_f16(low) | (u32)pl_to_
 static u32 pack_bf16(float low, float high) { return pl_to_bf16(low) | (u32)pl_to_bf16(high) << 16; }
 
 // A map, of 128 bytes or less.
-struct Map { const u16* from; int dims, extent[5], box[5]; u64 stride[5]; };
+struct Map { const u16* from; int dims, extent[5], box[5], step[5]; u64 stride[5]; };
 static_assert(sizeof(Map) <= 128);
 static void shared_clear(u32 to) { std::memset(pl_smem + to, 0, 16); }
 static Map* map_at(u32 at) { return (Map*)(pl_smem + at); }
@@ -229,11 +229,16 @@ template <int dims, bool bf16> void tensor_map_begin(u32 map, const void* from) 
   map_at(map)->from = (const u16*)from;
   map_at(map)->dims = dims;
 }
-template <int dim> void tensor_map_dim(u32 map, int extent, int box) {
+template <int dim> void tensor_map_dim(u32 map, int extent, int box, int step = 1) {
+  if (box < 1 || box > 256 || step < 1 || step > 8) std::abort();
   map_at(map)->extent[dim] = extent;
   map_at(map)->box[dim] = box;
+  map_at(map)->step[dim] = step;
 }
-template <int dim> void tensor_map_stride(u32 map, u64 bytes) { map_at(map)->stride[dim] = bytes / 2; }
+template <int dim> void tensor_map_stride(u32 map, u64 bytes) {
+  if (bytes % 16 != 0) std::abort();
+  map_at(map)->stride[dim] = bytes / 2;
+}
 static void tensor_map_publish(void* to, u32 map) { __syncwarp(); std::memcpy(to, pl_smem + map, 128); __syncwarp(); }
 static void tensor_map_acquire(const void*) {}
 template <typename... Places> void tensor_share(u32, const void*, u32, u16, Places...);
@@ -244,23 +249,30 @@ template <typename... Places> void tensor_share(u32 place_at, const void* map, u
   Map m;
   std::memcpy(&m, map, sizeof m);
   const int at[] = {places...};
-  if (m.dims != (int)sizeof...(places)) std::abort();
-  std::vector<int> begin(at, at + m.dims);
+  if (m.dims != (int)sizeof...(places) || (u64)m.from % 16 != 0) std::abort();
+  std::vector<int> begin(at, at + m.dims), size;
+  int rows = 1;
+  for (int d = 0; d < m.dims; ++d) {
+    size.push_back((m.box[d] + m.step[d] - 1) / m.step[d]);
+    if (d > 0) rows *= size[d];
+  }
   for (int rank = 0; rank < most_blocks; ++rank) if (blocks >> rank & 1) late.push_back([=, to = in_block(place_at, rank), barrier = in_block(signal, rank)] {
-    for (int row = 0; row < m.box[1]; ++row) {
-      bool inside = begin[1] + row < m.extent[1];
-      u64 place = (u64)(begin[1] + row) * m.stride[1];
-      for (int d = 2; d < m.dims; ++d) {
-        inside = inside && begin[d] < m.extent[d];
-        place += (u64)begin[d] * m.stride[d];
+    for (int row = 0; row < rows; ++row) {
+      bool inside = true;
+      long long place = 0;
+      for (int d = 1, left = row; d < m.dims; ++d) {
+        const int x = begin[d] + left % size[d] * m.step[d];
+        left /= size[d];
+        inside = inside && x >= 0 && x < m.extent[d];
+        place += x * (long long)m.stride[d];
       }
       for (int x = 0; x < 64; ++x) {
-        const bool there = inside && begin[0] + x < m.extent[0];
+        const bool there = inside && begin[0] + x >= 0 && begin[0] + x < m.extent[0];
         const u32 line = to + row * 128;
         *(u16*)(pl_smem + line + ((x / 8) ^ (line / 128 % 8)) * 16 + x % 8 * 2) = there ? m.from[place + begin[0] + x] : 0;
       }
     }
-    barrier_at(barrier).bytes -= (long)m.box[1] * 128;
+    barrier_at(barrier).bytes -= rows * 128l;
     barrier_check(barrier_at(barrier));
   });
 }

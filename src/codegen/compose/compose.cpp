@@ -112,12 +112,12 @@ class Composer {
     for (const auto& arg : e.args) {
       PLANISH_TRY(args.emplace_back(), argument(region, arg, whole, scratch));
     }
+    PLANISH_CHECK(zero(e, whole, used, scratch));
     if (joins_ && e.packs && is_at_hand(region, e, whole)) {
       packings_.push_back({&e, std::move(args)});
       places_.push_back(program_.steps.size());
       return {};
     }
-    PLANISH_CHECK(zero(e, whole, used, scratch));
     if (e.library) return library(*e.library, args);
     PLANISH_CHECK(launch_one(e, std::move(args)));
     const bool writes = region.kernel.anchor == Anchor::scatter && e.after.empty() && &e == &whole;
@@ -144,13 +144,13 @@ class Composer {
   /// fills the device, and is best packed when it is needed.
   bool is_at_hand(const Region& region, const Emitted& e, const Emitted& whole) const {
     constexpr std::int64_t most_bytes = std::int64_t{32} << 20;
-    return e.zeroed.empty() && std::ranges::all_of(e.args, [&](const Emitted::Argument& arg) {
-             const auto index = static_cast<std::size_t>(arg.index);
-             if (arg.kind == Emitted::Argument::Kind::scratch) return whole.scratch_bytes[index] <= most_bytes;
-             if (arg.kind != Emitted::Argument::Kind::input) return false;
-             const auto source = sources_.find(region.inputs[index]);
-             return source != sources_.end() && source->second.first != Role::state;
-           });
+    return std::ranges::all_of(e.args, [&](const Emitted::Argument& arg) {
+      const auto index = static_cast<std::size_t>(arg.index);
+      if (arg.kind == Emitted::Argument::Kind::scratch) return whole.scratch_bytes[index] <= most_bytes;
+      if (arg.kind != Emitted::Argument::Kind::input) return false;
+      const auto source = sources_.find(region.inputs[index]);
+      return source != sources_.end() && source->second.first != Role::state;
+    });
   }
 
   /// Whether an earlier launch has written what this one would, of the same inputs: then that is what is read of it. If

@@ -179,6 +179,8 @@ std::vector<int> sizes_of(const Problem& problem, const TilePlan& plan, Operand 
   return problem.in_boxes(operand) ? box_of(problem, plan) : std::vector<int>{tile_rows(plan, operand)};
 }
 
+}  // namespace
+
 std::vector<MapDim> map_of(const Boxes& boxes, const std::vector<int>& sizes) {
   std::vector<MapDim> map{{.extent = boxes.channels, .box = map_line}};
   std::size_t row = 0;
@@ -191,7 +193,15 @@ std::vector<MapDim> map_of(const Boxes& boxes, const std::vector<int>& sizes) {
   return map;
 }
 
-}  // namespace
+std::string coordinates_in_boxes(const Boxes& boxes, std::string_view channel, std::string_view taps) {
+  std::string out(channel);
+  for (const BoxDim& dim : boxes.dims) {
+    out += fmt::format(", {}", dim.begin);
+    if (dim.row >= 0) out += " + " + multiple(dim.step, fmt::format("(int)d{}", dim.row));
+    if (dim.tap >= 0) out += " + " + multiple(dim.dilation, fmt::format("(int){}d{}", taps, dim.tap));
+  }
+  return out;
+}
 
 std::string print_box_copies(const Kernel& kernel, const Contraction& c, const Problem& problem, const TilePlan& plan,
                              Operand operand, const Boxes& boxes) {
@@ -216,15 +226,10 @@ std::string print_box_copies(const Kernel& kernel, const Contraction& c, const P
   // Beyond the last tap there are zeros.
   const std::string channel = taps.empty() ? "at" : fmt::format("at % {}", depth);
   const bool deeper = extents_of(problem, plan).depth > problem.k;
-  std::string places = deeper ? fmt::format("(int)(at < {} ? {} : {})", problem.k, channel, boxes.channels)
-                              : fmt::format("(int)({})", channel);
-  for (const BoxDim& dim : boxes.dims) {
-    std::string place = fmt::format("{}", dim.begin);
-    if (dim.row >= 0) place += " + " + multiple(dim.step, fmt::format("(int)d{}", dim.row));
-    if (dim.tap >= 0) place += " + " + multiple(dim.dilation, fmt::format("(int)d{}", dim.tap));
-    places += ", " + place;
-  }
-  writer.line(fmt::format("tensor_load(to + i * {}, map, barrier, {});", tile_rows(plan, operand) * 128, places));
+  const std::string places = deeper ? fmt::format("(int)(at < {} ? {} : {})", problem.k, channel, boxes.channels)
+                                    : fmt::format("(int)({})", channel);
+  writer.line(fmt::format("tensor_load(to + i * {}, map, barrier, {});", tile_rows(plan, operand) * 128,
+                          coordinates_in_boxes(boxes, places)));
   writer.close();
   writer.close();
   return std::move(writer.out);
@@ -241,19 +246,39 @@ BoxPlaces::BoxPlaces(const Kernel& kernel, const Boxes& boxes, const Problem& pr
   }
 }
 
-void BoxPlaces::print_tile(PlaceWriter& writer, std::string_view linear) const {
+std::size_t BoxPlaces::last() const {
+  std::size_t found = 0;
+  for (std::size_t d = 0; d < dims_.size(); ++d) {
+    if (dims_[d].size > 1) found = d;
+  }
+  return found;
+}
+
+std::vector<int> BoxPlaces::sizes(bool half) const {
+  std::vector<int> out;
+  for (const Dim& dim : dims_) out.push_back(static_cast<int>(dim.size));
+  if (!half) return out;
+  if (out[last()] % 2 != 0) return {};
+  out[last()] /= 2;
+  return out;
+}
+
+void BoxPlaces::print_tile(PlaceWriter& writer, std::string_view linear, bool half) const {
   std::int64_t before = 1;
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     std::string at = fmt::format("(unsigned){} / {}", linear, rows_);
     if (before > 1) at += fmt::format(" / {}", before);
     if (d + 1 < dims_.size()) at += fmt::format(" % {}", dim.count);
-    writer.line(fmt::format("const int d{} = {} * {};", dim.variable, at, dim.size));
+    std::string place = fmt::format("{} * {}", at, dim.size);
+    if (half && d == last())
+      place += fmt::format(" + (unsigned){} % {} / {} * {}", linear, rows_, rows_ / 2, dim.size / 2);
+    writer.line(fmt::format("const int d{} = {};", dim.variable, place));
     before *= dim.count;
   }
 }
 
-std::string BoxPlaces::print(PlaceWriter& writer, std::string_view linear) const {
+std::string BoxPlaces::print(PlaceWriter& writer, std::string_view linear, bool clamped) const {
   std::int64_t inside = 1, before = rows_;
   std::string there;
   for (std::size_t d = 0; d < dims_.size(); ++d) {
@@ -265,9 +290,11 @@ std::string BoxPlaces::print(PlaceWriter& writer, std::string_view linear) const
     std::string place =
         dim.count == 1 ? "" : fmt::format("{} * {}", digit(before, dim.count, d + 1 == dims_.size()), dim.size);
     if (dim.size > 1) place += (place.empty() ? "" : " + ") + digit(inside, dim.size, false);
-    writer.line(fmt::format("const {} d{} = {};", writer.coordinate(), dim.variable, place.empty() ? "0" : place));
-    if (dim.size * dim.count > dim.extent)
-      there += fmt::format("{}(d{} < {})", there.empty() ? "" : " & ", dim.variable, dim.extent);
+    const bool beyond = dim.size * dim.count > dim.extent;
+    if (place.empty()) place = "0";
+    if (clamped && beyond) place = fmt::format("min((int)({}), {})", place, dim.extent - 1);
+    writer.line(fmt::format("const {} d{} = {};", writer.coordinate(), dim.variable, place));
+    if (beyond) there += fmt::format("{}(d{} < {})", there.empty() ? "" : " & ", dim.variable, dim.extent);
     inside *= dim.size;
     before *= dim.count;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/direct.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/plan.h"
 #include "codegen/kernel.h"
@@ -48,6 +49,13 @@ std::vector<int> sum_in_boxes(const Contraction& contraction, const Boxes& boxes
 /// How the rows of that operand, of which there are `extents` by variable, lie in boxes.
 Boxed boxed_of(const Kernel& kernel, const Boxes& boxes, Operand operand);
 
+/// The tensor's map, of boxes with so many places of each dim of rows.
+std::vector<MapDim> map_of(const Boxes& boxes, const std::vector<int>& sizes);
+
+/// Coordinates of a box, where those of rows are declared and those of taps are too, behind the prefix `taps`:
+/// "channel, -1 + (int)d2 + (int)d5, …".
+std::string coordinates_in_boxes(const Boxes& boxes, std::string_view channel, std::string_view taps = "");
+
 /// `map_a` and `fetch_a`, as print_boxes() has them. An operand that is not problem.boxed's has one dim of rows.
 std::string print_box_copies(const Kernel& kernel, const Contraction& contraction, const Problem& problem,
                              const TilePlan& plan, Operand operand, const Boxes& boxes);
@@ -59,10 +67,12 @@ class BoxPlaces {
 
   Operand operand() const { return operand_; }
   /// Coordinates of the row that the expression `linear` counts; the condition under which there is such a place, empty
-  /// where it always holds.
-  std::string print(PlaceWriter& writer, std::string_view linear) const;
-  /// Coordinates of the first row of a tile, where the expression `linear` counts that row.
-  void print_tile(PlaceWriter& writer, std::string_view linear) const;
+  /// where it always holds. `clamped`: of one that there is, whatever the row.
+  std::string print(PlaceWriter& writer, std::string_view linear, bool clamped = false) const;
+  /// Coordinates of the first row of a tile, or of a half of it, where the expression `linear` counts that row.
+  void print_tile(PlaceWriter& writer, std::string_view linear, bool half = false) const;
+  /// Places of each dim that a box has, or a half of one; nothing where it has no such half.
+  std::vector<int> sizes(bool half = false) const;
   /// Whether so many rows, from a multiple of as many on, are neighbours along `variable`, all of them or none.
   bool are_neighbours(int variable, std::int64_t count) const;
 
@@ -71,6 +81,9 @@ class BoxPlaces {
     int variable;
     std::int64_t extent, size, count;  ///< places; of a box; boxes
   };
+  /// The dim that halves differ by: the slowest one that has more than one place of a box.
+  std::size_t last() const;
+
   Operand operand_;
   int rows_;
   std::vector<Dim> dims_;

@@ -45,6 +45,10 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
+/// More of it where rows are places: channels are often 64 or 96, of which tall tiles read each box for more results,
+/// or 320, of which 160 are a half.
+const Tiles boxed_file_tiles{
+    {256, 64, 64, 8}, {256, 96, 64, 8}, {128, 96, 64, 8}, {192, 96, 64, 8}, {64, 160, 64, 8, 1, 1}};
 /// Where rows slide, stages are as many as fit.
 const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},      {64, 256, 64, 8},
                           {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
@@ -123,8 +127,9 @@ class Guesses {
     const bool in_turn =
         weaves && streams && contraction::result_bytes(product_.kernel) > many * static_cast<double>(device_.l2_bytes);
     for (std::size_t i = 0; i < out_.size(); ++i) {
-      if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 && !way_of(product_, out_[i]).problem.boxed ? 1 : 0;
-      if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
+      const bool file = value_of(out_[i], "direct", 0) == contraction::by_file;  // which knows of none of them
+      if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 && !file && !way_of(product_, out_[i]).problem.boxed ? 1 : 0;
+      if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 && !file ? 2 : 0;
       if (!overlaps) continue;
       out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
       if (!contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
@@ -152,9 +157,9 @@ class Guesses {
       }
       take(tiles, 1, file ? 3 : 8, contraction::by_maps);
     }
-    if (file) return;
+    if (file && !product_.sliding) return;
     const std::size_t boxes = out_.size();
-    if (product_.sliding) return take(plain_tiles, 1, boxes > 0 ? 4 : 12);
+    if (product_.sliding) return take(plain_tiles, 1, file ? 2 : boxes > 0 ? 4 : 12);
     if (reads_) take(plain_tiles, 1, boxes > 0 ? 2 : 6, 1);
     const std::size_t own = out_.size();
     take(plain_tiles, 1, reads_ ? own - boxes : 12);
@@ -165,17 +170,20 @@ class Guesses {
   /// Of the device file: the best, of each tile with pairs of blocks and without.
   void by_file() {
     Ranked found;
-    for (const Tile& tile : file_tiles) {
+    const Product& way = *contraction::warpgroup_way(product_);
+    Tiles tiles = file_tiles;
+    if (way.problem.boxed) tiles.insert(tiles.end(), boxed_file_tiles.begin(), boxed_file_tiles.end());
+    for (const Tile& tile : tiles) {
       for (const std::int64_t multicast : choices_of("multicast")) {
         for (const std::int64_t split : choices_of("split")) {
+          Genome genome = genome_of(tile, split, 1, contraction::by_file);
+          genome["multicast"] = multicast;
+          while (genome["stages"] > 3 && !contraction_illegal(product_, device_, genome).empty()) --genome["stages"];
+          if (!contraction_illegal(product_, device_, genome).empty()) continue;
           for (const std::int64_t raster : {4, 8, 16}) {
-            Genome genome = genome_of(tile, split, 1, contraction::by_file);
-            genome["multicast"] = multicast;
             genome["raster"] = raster;
-            while (genome["stages"] > 3 && !contraction_illegal(product_, device_, genome).empty()) --genome["stages"];
-            if (!contraction_illegal(product_, device_, genome).empty()) continue;
             const auto tiling = contraction::device_tiling_of(genome);
-            found.emplace_back(contraction::device_product_clocks(product_, tiling, device_), std::move(genome));
+            found.emplace_back(contraction::device_product_clocks(way, tiling, device_), genome);
           }
         }
       }

@@ -68,14 +68,17 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
   std::vector<std::int64_t> ways{0};
   if (product.sliding) {
     if (can_read_strips(product)) ways.push_back(1);
-    if (product.boxed) ways.push_back(contraction::by_maps);
+    if (product.boxed && !product.boxed->gaps) ways.push_back(contraction::by_maps);
+    if (contraction::warpgroup_way(product) != nullptr) ways.push_back(contraction::by_file);
     return ways;
   }
   if (contraction::narrow_type(product.kernel, product.c)) {
-    if (!product.direct_a && !product.direct_b) return ways;
-    ways.push_back(1);
-    if (contraction::has_boxes(product) || product.boxed) ways.push_back(contraction::by_maps);
-    if (contraction::warpgroup_product_lacks(product).empty()) ways.push_back(contraction::by_file);
+    if (product.direct_a || product.direct_b) {
+      ways.push_back(1);
+      if (contraction::has_boxes(product) || (product.boxed && !product.boxed->gaps))
+        ways.push_back(contraction::by_maps);
+    }
+    if (contraction::warpgroup_way(product) != nullptr) ways.push_back(contraction::by_file);
     return ways;
   }
   if (product.direct_a && product.direct_b) ways.push_back(1);
@@ -101,7 +104,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   const Problem& problem = product.problem;
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
   const bool rounds = fp32 && may_round(product.kernel);
-  const bool wide = !fp32 || rounds, file = contraction::warpgroup_product_lacks(product).empty();
+  const bool wide = !fp32 || rounds, file = contraction::warpgroup_way(product) != nullptr;
   std::vector<Gene> genes;
   genes.push_back({"tile_m", {64, 128}});
   if (wide) genes.back().choices.push_back(192);
@@ -147,7 +150,8 @@ namespace {
 
 /// Of what the device file computes: genes of the others stay what they are when nothing was chosen.
 std::string illegal_by_file(const Product& product, const Device& device, const Genome& genome) {
-  if (auto why = contraction::warpgroup_product_lacks(product); !why.empty()) return why;
+  const Product* const way = contraction::warpgroup_way(product);
+  if (way == nullptr) return contraction::warpgroup_product_lacks(product.boxed ? *product.boxed : product);
   if (gene(genome, "tile_k", 64) != 64) return "steps of the device file have 64 k";
   if (gene(genome, "min_blocks", 1) != 1) return "a multiprocessor has one block of the device file";
   if (gene(genome, "pingpong", 0) > 1) return "two consumers of the device file take turns";
@@ -156,9 +160,9 @@ std::string illegal_by_file(const Product& product, const Device& device, const 
     if (gene(genome, foreign, 0) != 0) return "the device file knows nothing of " + std::string(foreign.text);
   }
   const auto tiling = contraction::device_tiling_of(genome);
-  if (auto why = contraction::device_tiling_lacks(product, tiling, device); !why.empty()) return why;
-  if (tiling.tile_rows > 64 && product.problem.m <= tiling.tile_rows / 2) return "tile_m is twice what there is";
-  if (tiling.tile_columns > 16 && product.problem.n <= tiling.tile_columns / 2) return "tile_n is twice what there is";
+  if (auto why = contraction::device_tiling_lacks(*way, tiling, device); !why.empty()) return why;
+  if (tiling.tile_rows > 64 && way->problem.m <= tiling.tile_rows / 2) return "tile_m is twice what there is";
+  if (tiling.tile_columns > 16 && way->problem.n <= tiling.tile_columns / 2) return "tile_n is twice what there is";
   return {};
 }
 
@@ -169,6 +173,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (gene(genome, "multicast", 0) != 0 || gene(genome, "tile_m", 64) > 192) return "the device file alone does that";
   if (is_elsewhere(product, genome)) return contraction_illegal(way_of(product, genome), device, as_swapped(genome));
   const Problem& problem = product.problem;
+  if (product.gaps) return "what is packed has no k between taps";
   const TilePlan plan = plan_of(product, genome, device);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
@@ -525,7 +530,8 @@ class ContractionLaunches {
 Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
   if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
   if (gene(genome, "direct", 0) == contraction::by_file)
-    return contraction::emit_device_product(product, contraction::device_tiling_of(genome), device);
+    return contraction::emit_device_product(*contraction::warpgroup_way(product), contraction::device_tiling_of(genome),
+                                            device);
   if (is_elsewhere(product, genome)) return emit_contraction(way_of(product, genome), device, as_swapped(genome));
   return ContractionLaunches(product, device, genome).emit();
 }

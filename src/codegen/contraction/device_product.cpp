@@ -4,9 +4,11 @@
 #include <array>
 
 #include "base/rounding.h"
+#include "codegen/contraction/box_loads.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/spread_epilogue.h"
+#include "codegen/contraction/tap_packing.h"
 #include "codegen/device/device_files.h"
 
 namespace planish::codegen::contraction {
@@ -19,7 +21,35 @@ std::int64_t steps_of(const Product& product) {
 }
 
 bool across(const Product& product, Operand operand) {
-  return multiplied(product).direct(operand)->carrier == Carrier::along_rows;
+  const auto& direct = multiplied(product).direct(operand);
+  return direct && direct->carrier == Carrier::along_rows;
+}
+
+/// Rows of tiles, those of boxes that are no places included.
+std::int64_t rows_of(const Product& product, const DeviceTiling& tiling) {
+  return product.problem.boxed ? rows_in_boxes(product.problem, boxes_plan(tiling)) : product.problem.m;
+}
+
+/// Reasons against what results are and where they go.
+std::string results_lack(const Product& product) {
+  const Kernel& kernel = product.kernel;
+  if (product.c.n.size() != 1 || kernel.outputs.size() != 1) return "several outputs";
+  const Output& output = kernel.outputs.front();
+  const DType from = kernel.nodes[static_cast<std::size_t>(output.node)].dtype;
+  if (!is_floating(from) || size_of(from) > 4) return "results that are no floating-point numbers of at most 32 bits";
+  if (output.dtype != DType::f32 && output.dtype != DType::bf16 && output.dtype != DType::f16)
+    return "results of another type than 16 or 32 bits";
+  if (!output.where.empty() || !output.args.empty() || !output.index.is_affine() ||
+      output.index.coefficient_of(product.c.n.front()) != 1)
+    return "results whose memory does not run along columns";
+  return {};
+}
+
+/// Reasons against images in boxes.
+std::string boxes_lack(const Product& product) {
+  if (product.problem.boxed->operand != Operand::a) return "places along columns";
+  if (!product.boxes_b && !can_pack_taps(product)) return "more taps than are packed at once";
+  return results_lack(product);
 }
 
 /// Runs of columns that are folded are parts of tiles, or the other way round.
@@ -41,31 +71,27 @@ TilePlan pieces_plan(const DeviceTiling& tiling) {
 }
 
 std::string warpgroup_product_lacks(const Product& product) {
+  if (product.problem.boxed) return boxes_lack(product);
   if (!product.spread) return device_product_lacks(product);
   if (!product.elements) return "folds of something else than the rows of one output";
   if (product.problem.n % 8 != 0 || product.spread->run % 8 != 0) return "folds of columns that are not whole eights";
   return device_product_lacks(*product.elements);
 }
 
+const Product* warpgroup_way(const Product& product) {
+  if (warpgroup_product_lacks(product).empty()) return &product;
+  return product.boxed && warpgroup_product_lacks(*product.boxed).empty() ? product.boxed.get() : nullptr;
+}
+
 std::string device_product_lacks(const Product& product) {
-  const Kernel& kernel = product.kernel;
   if (product.sliding || product.pool || product.spread || !product.taps.empty() || product.problem.boxed)
     return "more than a product of two matrices";
-  if (!narrow_type(kernel, product.c)) return "factors of another type than 16 bits";
+  if (!narrow_type(product.kernel, product.c)) return "factors of another type than 16 bits";
   for (const Operand operand : {Operand::a, Operand::b}) {
     const auto& direct = product.direct(operand);
     if (!direct || !is_box(product.c, operand, *direct)) return "a factor that tensor maps do not reach";
   }
-  if (product.c.n.size() != 1 || kernel.outputs.size() != 1) return "several outputs";
-  const Output& output = kernel.outputs.front();
-  const DType from = kernel.nodes[static_cast<std::size_t>(output.node)].dtype;
-  if (!is_floating(from) || size_of(from) > 4) return "results that are no floating-point numbers of at most 32 bits";
-  if (output.dtype != DType::f32 && output.dtype != DType::bf16 && output.dtype != DType::f16)
-    return "results of another type than 16 or 32 bits";
-  if (!output.where.empty() || !output.args.empty() || !output.index.is_affine() ||
-      output.index.coefficient_of(product.c.n.front()) != 1)
-    return "results whose memory does not run along columns";
-  return {};
+  return results_lack(product);
 }
 
 DeviceTiling device_tiling_of(const Genome& genome) {
@@ -94,7 +120,7 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t, con
   DeviceLayout out;
   out.shared_bytes = t.stages * (t.tile_rows * 128 + b_bytes + 16) + t.consumers * 8192 + 16 + 1024;
   out.across = ceil_div(product.problem.n, columns);
-  out.down = ceil_div(product.problem.m, rows);
+  out.down = ceil_div(rows_of(product, t), rows);
   if (groups != nullptr) {  // each begins a tile of its own
     out.shared_bytes += 8 * (groups->count + 1);
     out.down = std::min(product.problem.m, out.down + groups->count);
@@ -110,6 +136,8 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& t, con
 
 std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, const Device& device,
                                 const DeviceGroups* groups) {
+  if (product.problem.boxed && box_of(product.problem, boxes_plan(t)).empty())
+    return "no box has as many places as a tile has rows";
   const DeviceLayout layout = device_layout_of(product, t, groups);
   constexpr std::int64_t most_sums = 128, most_of_three = 96;  // registers of a thread
   const std::int64_t own_rows = t.ping_pong ? t.tile_rows : t.tile_rows / t.consumers;
@@ -126,7 +154,9 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
   if (share_b && t.tile_columns % (across(product, Operand::b) ? 128 : 16) != 0)
     return "half of a tile is no whole pieces";
   if (share_a && product.problem.n <= t.tile_columns) return "no tile beside it to share with";
-  if (share_b && product.problem.m <= t.tile_rows) return "no tile below it to share with";
+  if (share_a && product.problem.boxed && BoxLoads(product, t).places().sizes(true).empty())
+    return "half of a tile is no box";
+  if (share_b && rows_of(product, t) <= t.tile_rows) return "no tile below it to share with";
   if (layout.clusters * t.cluster * t.splits > (std::int64_t{1} << 30)) return "too many tiles";
   return {};
 }
@@ -158,6 +188,31 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
 }
 
 namespace {
+
+/// The launch before it that packs a factor.
+Emitted packing_launch(const Product& product, const Emitted::Argument& to) {
+  const Packing packing = print_tap_packing(product);
+  Emitted out;
+  out.language = "cuda";
+  out.entry = "planish_kernel";
+  out.source = packing.source;
+  out.grid[0] = packing.blocks;
+  out.block[0] = packing.threads;
+  for (const int input : packing.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
+  out.args.push_back(to);
+  out.packs = out.derives = true;
+  return out;
+}
+
+/// Both launches; the first one names all scratch.
+Emitted with_packing(Emitted first, Emitted main) {
+  first.scratch_bytes = std::move(main.scratch_bytes);
+  first.zeroed = std::move(main.zeroed);
+  main.scratch_bytes.clear();
+  main.zeroed.clear();
+  first.after.push_back(std::move(main));
+  return first;
+}
 
 /// The launch behind it that joins the pieces of what is folded.
 Emitted joining(const Product& product, const DeviceTiling& tiling, const Emitted::Argument& pieces) {
@@ -199,15 +254,19 @@ Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, 
     out.scratch_bytes.push_back(bytes);
   };
   scratch(out.grid[0] * maps_bytes);
+  const bool packs = product.problem.boxed && !product.boxes_b;
+  if (packs)
+    scratch((product.problem.moves(Operand::b) ? product.problem.batches : 1) * product.problem.n * product.problem.k *
+            2);
   if (product.spread) scratch(spread_bytes(*product.spread, product.problem, pieces_plan(tiling)));
-  const Emitted::Argument pieces = out.args.back();
+  const Emitted::Argument made = out.args.back();  // pieces, or what is packed
   if (tiling.splits > 1) {
     scratch(layout.partial_bytes);
     scratch(layout.counters * 4);
     out.zeroed = {out.args.back().index};
   }
-  if (product.spread) out.after.push_back(joining(product, tiling, pieces));
-  return out;
+  if (product.spread) out.after.push_back(joining(product, tiling, made));
+  return packs ? with_packing(packing_launch(product, made), std::move(out)) : out;
 }
 
 }  // namespace planish::codegen::contraction

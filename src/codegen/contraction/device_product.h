@@ -9,7 +9,8 @@
 #include "codegen/genome.h"
 
 /// Products of two 16-bit tensors that tensor maps reach where they lie: the device file `sm90/product.cuh` takes them
-/// in one launch. Gene `direct` has the value `by_file` then. Pure; thread-safe.
+/// in one launch. So it does convolutions whose images they reach in boxes (see boxes.h), behind one that packs weights
+/// which they do not reach. Gene `direct` has the value `by_file` then. Pure; thread-safe.
 namespace planish::codegen::contraction {
 
 /// Of the gene `direct`: the device file.
@@ -17,9 +18,11 @@ constexpr std::int64_t by_file = 4;
 
 /// Why it is no such product; empty where it is one.
 std::string device_product_lacks(const Product& product);
-/// Reasons against warpgroups' device file, which carries along what is folded of rows (see spread.h): the rest of this
-/// file expects that there is nothing against it.
+/// Reasons against warpgroups' device file, which carries along what is folded of rows (see spread.h), and takes images
+/// in boxes: the rest of this file expects that there is nothing against it.
 std::string warpgroup_product_lacks(const Product& product);
+/// The product as that file takes it: as it is, or in boxes; null where it does not.
+const Product* warpgroup_way(const Product& product);
 
 /// Rows that are sorted in groups, each with a second factor of its own: where the groups end, and how far apart these
 /// factors lie. The product is the one with the first of them.
@@ -65,11 +68,12 @@ TilePlan pieces_plan(const DeviceTiling& tiling);
 double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device,
                              const DeviceGroups* groups = nullptr);
 
-/// The launch, and with a Spread one that joins its pieces. Expects a tiling that fits.
+/// The launch, with a Spread one behind it that joins its pieces, and one before it where a factor is packed. Expects a
+/// tiling that fits.
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
                             const DeviceGroups* groups = nullptr);
 /// Its text behind the device file: policy, functors and `planish_kernel`. Arguments: `inputs`, the output, memory for
-/// tensor maps, with a Spread for pieces and, where k is split, for parts and counters.
+/// tensor maps, of a packed factor, with a Spread for pieces and, where k is split, for parts and counters.
 struct DevicePrinted {
   std::string text;
   std::vector<int> inputs;

@@ -1,6 +1,9 @@
 // The policy, the functors and the instantiation of the device file of products on warpgroups.
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "codegen/contraction/box_loads.h"
 #include "codegen/contraction/product_printer.h"
 #include "codegen/contraction/spread_text.h"
 
@@ -10,9 +13,9 @@ namespace {
 class DevicePrinter : public ProductPrinter {
  public:
   DevicePrinter(const Product& product, const DeviceTiling& tiling, const DeviceGroups* groups)
-      : ProductPrinter(multiplied(product), tiling.fast, groups, folded_of(product)),
-        tiling_(tiling),
-        whole_(product) {}
+      : ProductPrinter(multiplied(product), tiling.fast, groups, folded_of(product)), tiling_(tiling), whole_(product) {
+    if (product.problem.boxed) boxes_.emplace(product, tiling_);
+  }
 
  private:
   /// Nodes whose values are folded.
@@ -32,13 +35,15 @@ class DevicePrinter : public ProductPrinter {
   void policy() override {
     open("struct Policy {");
     line(fmt::format("static constexpr int rows = {}, columns = {}, depth = {}, units = {}, groups = {}, parts = 1;",
-                     c_.rows, c_.columns, c_.depth, c_.batches, groups_ != nullptr ? groups_->count : 0));
+                     boxes_ ? rows_in_boxes(product_.problem, boxes_plan(tiling_)) : c_.rows, c_.columns,
+                     product_.problem.k, c_.batches, groups_ != nullptr ? groups_->count : 0));
     line(fmt::format("static constexpr int tile_rows = {}, tile_columns = {}, consumers = {}, stages = {};",
                      tiling_.tile_rows, tiling_.tile_columns, tiling_.consumers, tiling_.stages));
     line(fmt::format("static constexpr int cluster = {}, splits = {}, raster = {}, result_bytes = {};", tiling_.cluster,
                      tiling_.splits, tiling_.raster, result_bytes()));
-    line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, words = {};",
-                     tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), words()));
+    line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, boxed = {};",
+                     tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), boxes_.has_value()));
+    line(fmt::format("static constexpr bool words = {};", words()));
     writer_.close_declaration();
   }
 
@@ -46,8 +51,19 @@ class DevicePrinter : public ProductPrinter {
     line(fmt::format(
         "PL_DEVICE void multiply(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_multiply(d, a, b, keep); }}",
         tiling_.tile_columns / 2));
+    if (boxes_) return boxes_->print(writer_, bf16_);
     operand(Operand::a);
     operand(Operand::b);
+  }
+
+  bool places(bool stored) override {
+    if (boxes_) boxes_->places().print(writer_, "row", !stored);
+    return boxes_.has_value();
+  }
+
+  bool packs() const { return boxes_ && !whole_.boxes_b; }
+  std::pair<std::string, std::string> more() const override {
+    return packs() ? std::pair<std::string, std::string>("const u16* __restrict__", "packed") : ProductPrinter::more();
   }
 
   /// Its map, and the copy of a box.
@@ -88,6 +104,12 @@ class DevicePrinter : public ProductPrinter {
   }
 
   void piece() override {
+    if (boxes_) {
+      open("PL_DEVICE bool inside(int row) const {");
+      const std::string there = boxes_->places().print(writer_, "row");
+      line(fmt::format("return {};", there.empty() ? "true" : there));
+      close();
+    }
     if (!whole_.spread) return;
     const TilePlan plan = pieces_plan(tiling_);
     const Pieces pieces = pieces_of(*whole_.spread, whole_.problem, plan);
@@ -112,7 +134,8 @@ class DevicePrinter : public ProductPrinter {
   void entry() override {
     const bool split = tiling_.splits > 1;
     kernel(128 * (tiling_.consumers + 1), 1,
-           fmt::format("char* __restrict__ maps{}{}", whole_.spread ? ", float* __restrict__ pieces" : "",
+           fmt::format("char* __restrict__ maps{}{}",
+                       more().second.empty() ? "" : fmt::format(", {} {}", more().first, more().second),
                        split ? ", float* partial, u32* arrived" : ""),
            fmt::format("product<Policy{}>(f, pl_smem, maps, {});", folds(),
                        split ? "partial, arrived" : "nullptr, nullptr"));
@@ -120,6 +143,7 @@ class DevicePrinter : public ProductPrinter {
 
   const DeviceTiling tiling_;
   const Product& whole_;
+  std::optional<BoxLoads> boxes_;
 };
 
 }  // namespace

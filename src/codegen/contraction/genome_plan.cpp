@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/strip_reader.h"
 
 namespace planish::codegen::contraction {
@@ -71,7 +72,12 @@ bool can_read_strips(const Product& product) {
 
 const Product& way_of(const Product& product, const Genome& genome) {
   const Product& way = value_of(genome, "swap_operands", 0) != 0 ? *product.swapped : product;
-  return way.boxed && value_of(genome, "direct", 0) == by_maps ? *way.boxed : way;
+  const std::int64_t direct = value_of(genome, "direct", 0);
+  if (direct == by_file) {
+    const Product* const file = warpgroup_way(way);
+    return file != nullptr ? *file : way;
+  }
+  return way.boxed && direct == by_maps ? *way.boxed : way;
 }
 
 }  // namespace planish::codegen::contraction

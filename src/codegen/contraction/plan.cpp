@@ -86,20 +86,13 @@ void try_boxes(const Boxed& boxed, int rows, std::vector<int>& sizes, std::pair<
     return;
   }
   const std::int64_t step = boxed.dims[sizes.size()].step;
-  for (int size = rows; size >= 1; --size) {
+  const int least_size = sizes.size() + 1 == boxed.dims.size() ? rows : 1;  // the last dim has what is left
+  for (int size = rows; size >= least_size; --size) {
     if (rows % size != 0 || size * step > longest_box) continue;
     sizes.push_back(size);
     try_boxes(boxed, rows / size, sizes, least, best);
     sizes.pop_back();
   }
-}
-
-/// Rows of all tiles of the boxed operand.
-std::int64_t rows_in_boxes(const Problem& problem, const TilePlan& plan) {
-  const std::vector<int> sizes = box_of(problem, plan);
-  std::int64_t rows = tile_rows(plan, problem.boxed->operand);
-  for (std::size_t d = 0; d < sizes.size(); ++d) rows *= boxes_along(problem.boxed->dims[d], sizes[d]);
-  return rows;
 }
 
 /// Whether as many blocks as the plan wants of a multiprocessor find room there.
@@ -151,6 +144,13 @@ std::vector<int> box_of(const Problem& problem, const TilePlan& plan) {
   std::pair<double, double> least;
   try_boxes(*problem.boxed, tile_rows(plan, problem.boxed->operand), sizes, least, best);
   return best;
+}
+
+std::int64_t rows_in_boxes(const Problem& problem, const TilePlan& plan) {
+  const std::vector<int> sizes = box_of(problem, plan);
+  std::int64_t rows = tile_rows(plan, problem.boxed->operand);
+  for (std::size_t d = 0; d < sizes.size(); ++d) rows *= boxes_along(problem.boxed->dims[d], sizes[d]);
+  return rows;
 }
 
 int most_overlap(int columns) {

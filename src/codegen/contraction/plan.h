@@ -190,6 +190,8 @@ int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
 /// Places of each dim that a tile of the boxed operand has: those that leave the fewest places outside, and of these
 /// the ones that read the fewest elements twice. Empty where a tile of so many rows is no box.
 std::vector<int> box_of(const Problem& problem, const TilePlan& plan);
+/// Rows of all tiles of the boxed operand, places outside included; expects that there are such boxes.
+std::int64_t rows_in_boxes(const Problem& problem, const TilePlan& plan);
 int most_overlap(int columns);        ///< that a tile of so many may share
 int tile_step(const TilePlan& plan);  ///< columns from one tile to the next
 /// Columns of a run of a tile, and how many of these, whole windows, are its own: the rest is computed and dropped.

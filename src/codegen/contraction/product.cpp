@@ -74,12 +74,16 @@ double result_bytes(const Kernel& kernel) {
 double clocks_with_memory(const Product& product, double computed, std::int64_t matrices, std::int64_t times,
                           double ghz, const Device& device) {
   const Problem& problem = product.problem;
-  const auto bytes = [&](std::int64_t lines, bool batched, std::int64_t often) {
-    const double once = static_cast<double>(lines * problem.k * 2 * (batched ? problem.batches : 1));
+  const auto bytes = [&](Operand operand, std::int64_t lines, bool batched, std::int64_t often) {
+    // Taps read the same elements.
+    const auto& boxes = product.boxes(operand);
+    const std::int64_t elements = boxes ? product.kernel.inputs[static_cast<std::size_t>(boxes->input)].storage_elements
+                                        : lines * problem.k * (batched ? problem.batches : 1);
+    const double once = static_cast<double>(elements * 2);
     return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(often) : 1);
   };
-  const double moved = static_cast<double>(matrices) * bytes(problem.n, problem.b_batched, times) +
-                       bytes(problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
+  const double moved = static_cast<double>(matrices) * bytes(Operand::b, problem.n, problem.b_batched, times) +
+                       bytes(Operand::a, problem.m, problem.a_batched, 1) + result_bytes(product.kernel);
   // Where memory bounds several, the one that computes less.
   return std::max(computed, moved / device.bandwidth_gbs * ghz + 3000) + computed / 50;
 }
@@ -179,8 +183,7 @@ std::shared_ptr<const Product> boxed_product(const Product& from) {
   if (dims(other) != 1 || out->boxes(other)->channel != out->boxes(places)->channel)
     (other == Operand::a ? out->boxes_a : out->boxes_b) = std::nullopt;
   const Boxes& boxes = *out->boxes(places);
-  // What is packed has no k between taps.
-  if (!out->boxes(other) && boxes.tap_depth() != boxes.channels) return nullptr;
+  out->gaps = !out->boxes(other) && boxes.tap_depth() != boxes.channels;
   out->c.k = sum_in_boxes(from.c, boxes);
   const Contraction& c = out->c;
   out->problem = {.m = c.rows,

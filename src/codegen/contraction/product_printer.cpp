@@ -38,8 +38,8 @@ DevicePrinted ProductPrinter::print() {
   DevicePrinted out;
   out.inputs = writer_.inputs(roots_);
   for (const Operand operand : {Operand::a, Operand::b}) {
-    const int input = product_.direct(operand)->input;
-    if (std::ranges::find(out.inputs, input) == out.inputs.end()) out.inputs.push_back(input);
+    const auto& direct = product_.direct(operand);
+    if (direct && std::ranges::find(out.inputs, direct->input) == out.inputs.end()) out.inputs.push_back(direct->input);
   }
   if (groups_ != nullptr && std::ranges::find(out.inputs, groups_->input) == out.inputs.end())
     out.inputs.push_back(groups_->input);
@@ -74,14 +74,14 @@ void ProductPrinter::functors() {
   open("struct Functors {");
   for (const int i : inputs_) line(fmt::format("const {}* __restrict__ in{};", storage(i), i));
   line(fmt::format("{}* __restrict__ out0;", printing::storage_type(output_.dtype)));
-  if (!folded_.empty()) line("float* __restrict__ pieces;");
+  if (const auto [type, name] = more(); !name.empty()) line(fmt::format("{} {};", type, name));
   if (groups_ != nullptr)
     line(fmt::format("PL_DEVICE int group_end(int i) const {{ return (int)min(max(in{}[{}], 0), {}); }}",
                      groups_->input, end_place(), c_.rows));
   factors();
   result();
   open("PL_DEVICE char* place(int unit, int row, int column) const {");
-  coordinates("column");
+  coordinates("column", true);
   line(fmt::format("return (char*)(out0 + ({}));", writer_.place_of(output_.index)));
   close();
   piece();
@@ -94,9 +94,12 @@ std::string ProductPrinter::end_place() const {
   return groups_->first == 0 ? at : fmt::format("{} + {}", at, groups_->first);
 }
 
-void ProductPrinter::coordinates(std::string_view at) {
+void ProductPrinter::coordinates(std::string_view at, bool stored) {
   writer_.decode("unit", c_.batch);
-  line(fmt::format("const {} d{} = row, d{} = {};", writer_.coordinate(), row(), column(), at));
+  if (places(stored))
+    line(fmt::format("const {} d{} = {};", writer_.coordinate(), column(), at));
+  else
+    line(fmt::format("const {} d{} = row, d{} = {};", writer_.coordinate(), row(), column(), at));
 }
 
 /// Loads that neighbouring results read as aligned neighbours.
@@ -118,7 +121,7 @@ void ProductPrinter::result() {
   open(fmt::format(
       "PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]{}) const {{",
       folded_.empty() ? "" : fmt::format(", float (&more)[{}][2]", folded_.size())));
-  coordinates("column");
+  coordinates("column", false);
   const auto pairs = paired();
   for (const int id : pairs) {
     const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
@@ -161,7 +164,7 @@ std::string ProductPrinter::unpaired(int id) {
 }
 
 void ProductPrinter::kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call) {
-  writer_.entry(inputs_, threads, blocks, more_parameters, call, folded_.empty() ? "" : "pieces");
+  writer_.entry(inputs_, threads, blocks, more_parameters, call, more().second);
 }
 
 }  // namespace planish::codegen::contraction

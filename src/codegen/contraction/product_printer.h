@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/contraction/device_product.h"
@@ -23,14 +24,24 @@ class ProductPrinter {
   virtual void policy() = 0;
   /// Of Functors: how factors are reached.
   virtual void factors() = 0;
-  /// Likewise: where goes what remains of folded rows.
+  /// Likewise: where goes what remains of folded rows, or whether a row is there.
   virtual void piece() {}
+  /// Coordinates of the row `row`, where rows are no variable by themselves: true then. `stored`: it is one whose
+  /// results are stored.
+  virtual bool places(bool /*stored*/) { return false; }
+  /// Memory that functors have beside inputs and outputs, of this type and name; empty: none.
+  virtual std::pair<std::string, std::string> more() const {
+    return folded_.empty() ? std::pair<std::string, std::string>() : std::pair("float* __restrict__", "pieces");
+  }
   virtual void entry() = 0;
 
   void line(std::string_view text) { writer_.line(text); }
   void open(std::string_view text) { writer_.open(text); }
   void close() { writer_.close(); }
-  bool across(Operand operand) const { return product_.direct(operand)->carrier == Carrier::along_rows; }
+  bool across(Operand operand) const {
+    const auto& direct = product_.direct(operand);
+    return direct && direct->carrier == Carrier::along_rows;
+  }
   int row() const { return c_.m.front(); }
   int column() const { return c_.n.front(); }
   /// From one of the variable to the next, in elements of the factor.
@@ -55,7 +66,7 @@ class ProductPrinter {
   bool in_units(const ir::IndexExpr& index, int unit) const;
   void functors();
   std::string end_place() const;
-  void coordinates(std::string_view at);
+  void coordinates(std::string_view at, bool stored);
   std::vector<int> paired() const;
   void result();
   std::string unpaired(int id);

@@ -127,10 +127,11 @@ PL_DEVICE int product_unit_at(int row, int unit) {
 
 /// A warp's results of 16 rows from `first` on and `width` columns from `begin` on go through its 2048 bytes of shared
 /// memory, 128 bytes of a row at a time. sums(i) are a thread's, part by part, of each 8 columns four: two neighbours
-/// of row lane / 4, and of the row 8 further. Rows from row_end on are not stored. What is folded of them (see
-/// product_folds.cuh) f.result() gives beside the results, and goes to f.piece(unit, row, column), a column of its run;
-/// runs are parts of the width, or the other way round, and columns a multiple of 8.
-template <typename P, int width, typename Folds = ProductNoFolds, typename F, typename Sums>
+/// of row lane / 4, and of the row 8 further. Rows from row_end on are not stored, nor, where these are `places`, those
+/// that are not f.inside(row). What is folded of them (see product_folds.cuh) f.result() gives beside the results, and
+/// goes to f.piece(unit, row, column), a column of its run; runs are parts of the width, or the other way round, and
+/// columns a multiple of 8.
+template <typename P, int width, typename Folds = ProductNoFolds, bool places = false, typename F, typename Sums>
 PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchange, int unit, int first, int row_end,
                              int begin) {
   constexpr int line = 128 / P::result_bytes, words = P::result_bytes / 2, of_unit = 16 / P::result_bytes;
@@ -191,6 +192,9 @@ PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchan
     for (int i = 0; i < 4; ++i) {
       const int row = i * 4 + lane / 8, offset = lane % 8 * of_unit, column = begin + from + offset;
       if (first + row >= row_end || from + offset >= width || column >= P::columns) continue;
+      if constexpr (places) {
+        if (!f.inside(first + row)) continue;
+      }
       const unsigned char* const own = exchange + product_unit_at<P::result_bytes>(row, lane % 8);
       char* const to = f.place(unit, first + row, column);
       if (P::words) {

@@ -4,7 +4,8 @@
 // multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
 // runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
 // Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
-// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts).
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts); or be
+// places of images, whose tiles are boxes, with k as taps and of each its channels (convolutions).
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -19,6 +20,7 @@
 //   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
 //   int raster                  rows of tiles that blocks go through together, columns after columns
 //   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   bool boxed                  rows are places in boxes, a tile each, of which some may be none; k goes through taps
 //   int result_bytes            2, or 4
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
@@ -27,6 +29,10 @@
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   taps(k)                                     where rows are boxed alone: what k, a multiple of 64, is a place of, as a
+//                                               value whose next() goes 64 further. load_a<mask>(to, map, barrier, unit,
+//                                               taps, row) and load_b are given it then, and a row or column
+//   inside(row)                                 likewise: whether there is such a place
 //   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
@@ -74,6 +80,7 @@ struct ProductLayout {
   static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
   static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
   static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
+  static_assert(!P::boxed || (P::groups == 0 && P::parts == 1 && !P::a_across && !P::b_across && P::depth % 64 == 0));
 };
 
 /// Barriers of a block, at shared addresses.
@@ -83,6 +90,15 @@ struct ProductBarriers {
   PL_DEVICE u32 in(int stage) const { return base + 8 * stage; }
   PL_DEVICE u32 out(int stage) const { return base + 8 * (P::stages + stage); }
 };
+
+/// Where a step of k begins, as functors that go through taps have it; nothing elsewhere.
+template <typename P, typename F>
+PL_DEVICE auto product_taps(const F& f, int step) {
+  if constexpr (P::boxed)
+    return f.taps(step * 64);
+  else
+    return 0;
+}
 
 /// One thread: asks for all that the consumers will read.
 template <typename P, typename F>
@@ -95,6 +111,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
   for (int i = 0; i < L::maps; ++i) tensor_map_acquire(maps + i * 128);
   for (ProductWalk<P, L> walk(table); walk.next();) {
     const int a_unit = P::groups > 0 ? 0 : walk.unit;
+    auto taps = product_taps<P>(f, walk.begin);
 #pragma unroll 1
     for (int step = walk.begin; step < walk.end; ++step) {
       const u32 in = barriers.in(ring.stage);
@@ -108,19 +125,29 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
 #pragma unroll
       for (int i = 0; i < a_pieces; ++i) {
         const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
-        f.template load_a<L::share_a ? all : 0>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
-                                                P::a_across ? k : walk.row + at);
+        constexpr int blocks = L::share_a ? all : 0;
+        if constexpr (P::boxed)
+          f.template load_a<blocks>(a + at * 128, maps, in, a_unit, taps, walk.row + at);
+        else
+          f.template load_a<blocks>(a + at * 128, maps, in, a_unit, P::a_across ? walk.row + at : k,
+                                    P::a_across ? k : walk.row + at);
       }
 #pragma unroll
       for (int part = 0; part < P::parts; ++part) {
 #pragma unroll
         for (int i = 0; i < b_pieces; ++i) {
           const int at = ((L::share_b ? walk.rank * b_pieces : 0) + i) * L::b_box;
-          f.template load_b<L::share_b ? all : 0>(
-              a + L::a_bytes + part * L::b_bytes + at * 128, maps + (1 + part) * 128, in, walk.unit,
-              P::b_across ? walk.column + at : k, P::b_across ? k : walk.column + at);
+          constexpr int blocks = L::share_b ? all : 0;
+          const u32 to = a + L::a_bytes + part * L::b_bytes + at * 128;
+          const char* const map = maps + (1 + part) * 128;
+          if constexpr (P::boxed)
+            f.template load_b<blocks>(to, map, in, walk.unit, taps, walk.column + at);
+          else
+            f.template load_b<blocks>(to, map, in, walk.unit, P::b_across ? walk.column + at : k,
+                                      P::b_across ? k : walk.column + at);
         }
       }
+      if constexpr (P::boxed) taps.next();
       ring.step();
     }
   }
@@ -164,7 +191,7 @@ class ProductConsumer {
 #pragma unroll
       for (int block = 0; block < L::blocks; ++block) {
         const int down = (P::ping_pong ? 0 : group * L::own_rows) + block * 64 + thread / 32 * 16;
-        product_store<P, P::tile_columns, Folds>(
+        product_store<P, P::tile_columns, Folds, P::boxed>(
             f, [&](int i) { return sums[block][i]; }, exchange, walk.unit, walk.row + down, walk.row_end, walk.column);
       }
     }
