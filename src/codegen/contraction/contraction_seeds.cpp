@@ -45,10 +45,11 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
-/// More of it where rows are places: channels are often 64 or 96, of which tall tiles read each box for more results,
-/// or 320, of which 160 are a half.
-const Tiles boxed_file_tiles{
-    {256, 64, 64, 8}, {256, 96, 64, 8}, {128, 96, 64, 8}, {192, 96, 64, 8}, {64, 160, 64, 8, 1, 1}};
+/// More of it where rows are places, of which there are many beside few channels: tall tiles of these read weights less
+/// often. 320 channels are twice 160.
+const Tiles boxed_file_tiles{{256, 64, 64, 8}, {256, 96, 64, 8}, {128, 96, 64, 8},
+                             {192, 96, 64, 8}, {256, 32, 64, 8}, {128, 32, 64, 8},
+                             {256, 16, 64, 8}, {128, 16, 64, 8}, {64, 160, 64, 8, 1, 1}};
 /// Where rows slide, stages are as many as fit.
 const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},      {64, 256, 64, 8},
                           {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
