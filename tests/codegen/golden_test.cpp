@@ -198,6 +198,12 @@ std::vector<Golden> golden_sources() {
   products("contraction", samples::contraction_samples(false), 6);
   products("convolution", samples::convolution_samples(false), 2);
   products("channels_last", samples::channels_last_samples(false), 1);
+  samples::Convolved image{
+      .x = {2, 320, 64, 64}, .w = {320, 320, 3, 3}, .padding = 1, .residual = true, .dtype = DType::bf16};
+  image.last = "images";
+  out.add("channels_last", "packed_by_taps", samples::conv_sample(image).kernel, h200());
+  image.last = "input";
+  out.add("channels_last", "along_places", samples::conv_sample(image).kernel, h200());
   products("transposed", samples::transposed_samples(false), 1);
   products("pooled", samples::pooled_samples(false), 1);
   products("folded", samples::folded_samples(false), 1);

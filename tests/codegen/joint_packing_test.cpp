@@ -385,3 +385,44 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
   // One part is other planes than two.
   CHECK(packing(composed(1, 64)).size() == 4);
 }
+
+TEST_CASE("weights that are packed by taps are packed together, and counters of parts are zero all the same") {
+  GraphBuilder g;
+  const Shape image{2, 64, 16, 16}, last = samples::channels_last(image);
+  const int x = g.input(image, DType::bf16, last);
+  for (int i = 0; i < 2; ++i) {
+    const int w = g.input({64, 64, 3, 3}, DType::bf16);
+    g.output(g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {1, 1})}, image, DType::bf16, last));
+  }
+  const auto cut = partition(g.graph, with_products());
+  REQUIRE(cut);
+  std::vector<Choice> choices;
+  for (const Region& region : cut->regions) {
+    Genome genome = seeds(region.kernel, h200()).front();
+    genome["split"] = 2;
+    auto emitted = emit(region.kernel, h200(), genome);
+    REQUIRE(emitted);
+    REQUIRE(emitted->packs);
+    REQUIRE(emitted->zeroed.size() == 1);
+    choices.emplace_back(std::move(*emitted));
+  }
+  const auto program = compose(g.graph, *cut, choices, h200(), Packings::together);
+  REQUIRE(program);
+  std::set<int> zeroed, counters;
+  int joint = 0;
+  for (const program::Step& step : program->steps) {
+    if (const auto* set = std::get_if<program::Set>(&step)) zeroed.insert(set->buffer);
+    const auto* launch = std::get_if<program::Launch>(&step);
+    if (launch == nullptr) continue;
+    const std::string& source = program->kernels[static_cast<std::size_t>(launch->kernel)].source;
+    if (is_joint(*program, *launch))
+      ++joint;
+    else if (source.find("product<Policy>") != std::string::npos)
+      counters.insert(buffers_of(*launch).back());
+    else
+      for (const int buffer : buffers_of(*launch)) zeroed.insert(buffer);
+  }
+  CHECK(joint == 1);
+  CHECK(counters.size() == 2);
+  CHECK(std::ranges::includes(zeroed, counters));
+}

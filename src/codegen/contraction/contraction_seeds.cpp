@@ -45,10 +45,12 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
-/// More of it where rows are places: channels are often 64 or 96, of which tall tiles read each box for more results,
-/// or 320, of which 160 are a half.
-const Tiles boxed_file_tiles{
-    {256, 64, 64, 8}, {256, 96, 64, 8}, {128, 96, 64, 8}, {192, 96, 64, 8}, {64, 160, 64, 8, 1, 1}};
+/// More of it where rows are places, of which there are many beside few channels: tall tiles of these read weights less
+/// often. 320 channels are twice 160.
+const Tiles boxed_file_tiles{{256, 64, 64, 8},       {256, 96, 64, 8},       {128, 96, 64, 8},
+                             {192, 96, 64, 8},       {256, 32, 64, 8},       {128, 32, 64, 8},
+                             {256, 16, 64, 8},       {128, 16, 64, 8},       {64, 160, 64, 8, 1, 1},
+                             {256, 64, 64, 8, 1, 1}, {128, 64, 64, 8, 1, 1}, {128, 96, 64, 8, 1, 1}};
 /// Where rows slide, stages are as many as fit.
 const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},      {64, 256, 64, 8},
                           {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
@@ -174,6 +176,8 @@ class Guesses {
     Tiles tiles = file_tiles;
     if (way.problem.boxed) tiles.insert(tiles.end(), boxed_file_tiles.begin(), boxed_file_tiles.end());
     for (const Tile& tile : tiles) {
+      // All columns fit into a narrower one.
+      if (way.problem.boxed && tile.n >= 96 && way.problem.n + 32 <= tile.n) continue;
       for (const std::int64_t multicast : choices_of("multicast")) {
         for (const std::int64_t split : choices_of("split")) {
           Genome genome = genome_of(tile, split, 1, contraction::by_file);

@@ -173,7 +173,6 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (gene(genome, "multicast", 0) != 0 || gene(genome, "tile_m", 64) > 192) return "the device file alone does that";
   if (is_elsewhere(product, genome)) return contraction_illegal(way_of(product, genome), device, as_swapped(genome));
   const Problem& problem = product.problem;
-  if (product.gaps) return "what is packed has no k between taps";
   const TilePlan plan = plan_of(product, genome, device);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";

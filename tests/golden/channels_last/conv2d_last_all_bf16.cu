@@ -1,261 +1,179 @@
-// genome: direct=2 min_blocks=1 pingpong=0 raster=8 split=1 stages=8 stationary=0 tile_k=64 tile_m=64 tile_n=16
-// launch: grid 24x1x1 block 256x1x1 cluster 1x1x1 shared 88192
+// genome: direct=4 min_blocks=1 multicast=0 pingpong=0 raster=4 split=1 stages=8 stationary=0 tile_k=64 tile_m=64 tile_n=16
+// launch: grid 24x1x1 block 256x1x1 cluster 1x1x1 shared 91280
 // arguments: input0 input1 output0 scratch0
-// ---- src/codegen/device/sm90/contraction.cuh ----
+// ---- tests/golden/shared/place_prelude.cu ----
+// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
+// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
+// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
+// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
+// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
+// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
+//
+// Policy (all constexpr):
+//   int rows, columns, depth    of a product: m, n, k
+//   int units                   products of a batch; 1 where there are groups
+//   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
+//   int parts                   products of one a with several bs, of which one result is made: gate and up
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   bool ping_pong              a tile a consumer
+//   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
+//   bool share_b                b is what they share
+//   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
+//   int raster                  rows of tiles that blocks go through together, columns after columns
+//   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   bool boxed                  rows are places in boxes, a tile each, of which some may be none; k goes through taps
+//   int result_bytes            2, or 4
+//   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
+//   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
+//                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   taps(k)                                     where rows are boxed alone: the tap and channels that k, a multiple of
+//                                               64, stands for, as a value whose next() goes 64 further. It and a row,
+//                                               or column, are what load_a and load_b have in place of x and y then
+//   inside(row)                                 likewise: whether there is such a place
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
+//   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+//   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
+//                                               of that row, and result() has one more argument: float
+//                                               more[Folds::count][2]
+
+// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
+// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+//   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
+//   bool share_a, share_b                                 which operand they share
+//   int steps                                             of k
+
+// What warps fold of results while they store them: sums along rows over runs of neighbouring columns, or means and
+// squared distances from them, as a norm behind a product needs them.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_folds.cuh ----
+// ---- src/codegen/device/product_tiles.cuh ----
+// Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
+// pace.
+
+// ---- src/codegen/device/sm90/pipeline.cuh ----
 // Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
 // there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
 // Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
 // mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
 
-// ---- src/codegen/device/types.cuh ----
 // ---- src/codegen/device/sm80/ptx.cuh ----
 // Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
 // is read. PTX ISA 7.8.
 
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
-// Numbers of fp32 as two of fp16, x = high + low · 2^-11, made by the threads that bring an operand or that multiply.
-// Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
-
-// ---- src/codegen/device/sm90/split.cuh ----
 // Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
 // registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
-// What tensor cores have summed, on its way to an epilogue.
-
-// ---- src/codegen/device/sums.cuh ----
-PL_WGMMA_BOTH(multiply, 16, "bf16", 0, 0)
-// ---- tests/golden/shared/place_prelude.cu ----
+// ---- src/codegen/device/sm90/product.cuh ----
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
-template <int count, typename Sums> PL_DEVICE void neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
-#pragma unroll
-  for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
-}
-template <bool streaming, typename Word>
-PL_DEVICE void put_word(void* to, Word word) {
-  if (streaming) __stcs((Word*)to, word);
-  else *(Word*)to = word;
-}
-template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[4]) {
-  put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
-}
-template <bool streaming> PL_DEVICE void put_chunk(float* to, const float (&v)[2]) {
-  put_word<streaming>(to, make_float2(v[0], v[1]));
-}
-template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const unsigned short (&v)[2]) {
-  put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
-}
-template <int rows, int columns, bool all, typename Sums>
-PL_DEVICE void store_sums(unsigned short* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
-  if constexpr (columns >= 2) {
-    constexpr int beside = 2;
-    #pragma unroll 4
-    for (int r = 0; r < rows; ++r) {
-      const int row = y + r;
-      const int d2 = (unsigned)(row) % 16;
-      const int d1 = (unsigned)(row) / 64 % 3 * 4 + (unsigned)(row) / 16 % 4;
-      const int d0 = (unsigned)(row) / 192 * 1;
-      if (!((d2 < 12))) continue;
-      #pragma unroll
-      for (int j = 0; j < columns; j += 32 * beside) {
-        const bool inside = columns % (32 * beside) == 0 || j + lane * beside < columns;
-        const int at = x + j + lane * beside;
-        const int d3 = (unsigned)(at);
-        const bool ok = inside & (at < end);
-        float sum[beside];
-        neighbours(sums, r, inside ? j + lane * beside : 0, sum);
-        unsigned short got0[beside];
-        auto* const to0 = out0 + (9216 * d0 + 768 * d1 + 64 * d2 + d3);
-        const int first = d3;
-        #pragma unroll
-        for (int i = 0; i < beside; ++i) {
-          const int d3 = first + i;
-          const float folded = sum[i];
-          const float v5 = folded;
-          got0[i] = pl_to_bf16(v5);
-        }
-        if (ok) {
-          put_chunk<false>(to0, got0);
-        }
-      }
+PL_WGMMA_BOTH(pl_multiply, 16, "bf16", 0, 0)
+struct Policy {
+  static constexpr int rows = 384, columns = 64, depth = 576, units = 1, groups = 0, parts = 1;
+  static constexpr int tile_rows = 64, tile_columns = 16, consumers = 1, stages = 8;
+  static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
+  static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, boxed = true;
+  static constexpr bool words = true;
+};
+struct Functors {
+  const unsigned short* __restrict__ in0;
+  const unsigned short* __restrict__ in1;
+  unsigned short* __restrict__ out0;
+  PL_DEVICE void multiply(float (&d)[8], u64 a, u64 b, int keep) const { pl_multiply(d, a, b, keep); }
+  struct Taps {
+    int d4;
+    int d5;
+    PL_DEVICE void next() {
+      if (++d5 < 3) return;
+      d5 = 0;
+      ++d4;
     }
-  }
-  else {
-    #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
-      const int row = y + r;
-      const int d2 = (unsigned)(row) % 16;
-      const int d1 = (unsigned)(row) / 64 % 3 * 4 + (unsigned)(row) / 16 % 4;
-      const int d0 = (unsigned)(row) / 192 * 1;
-      if (!((d2 < 12))) continue;
-      #pragma unroll
-      for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
-        const int d3 = (unsigned)(at);
-        const bool there = (at < end);
-        const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
-        const float v5 = folded;
-        if (ok) {
-          out0[9216 * d0 + 768 * d1 + 64 * d2 + d3] = pl_to_bf16(v5);
-        }
-      }
-    }
-  }
-}
-PL_DEVICE void map_a(u32 map, const char* from) {
-  tensor_map_at(map, from + 0ll);
-  tensor_map_type<4, 10>(map);
-  tensor_map_dim<0>(map, 64, 64, 1);
-  tensor_map_dim<1>(map, 12, 16, 1);
-  tensor_map_stride<1>(map, 128ull);
-  tensor_map_dim<2>(map, 12, 4, 1);
-  tensor_map_stride<2>(map, 1536ull);
-  tensor_map_dim<3>(map, 2, 1, 1);
-  tensor_map_stride<3>(map, 18432ull);
-}
-PL_DEVICE void fetch_a(u32 to, const void* map, int product, int row, int k, u32 barrier) {
-  const int d2 = (unsigned)row / 64 % 1 * 16;
-  const int d1 = (unsigned)row / 64 % 3 * 4;
-  const int d0 = (unsigned)row / 64 / 3 * 1;
-  #pragma unroll
-  for (int i = 0; i < 1; ++i) {
-    const unsigned at = k + i * 64;
-    const int tap = at / 64;
+  };
+  PL_DEVICE Taps taps(int k) const {
+    const int tap = k / 64;
     const int d5 = (unsigned)(tap) % 3;
     const int d4 = (unsigned)(tap) / 3;
-    tensor_load(to + i * 8192, map, barrier, (int)(at % 64), -1 + (int)d2 + (int)d5, -1 + (int)d1 + (int)d4, 0 + (int)d0);
+    return {(int)d4, (int)d5};
   }
-}
-PL_DEVICE void map_b(u32 map, const char* from) {
-  tensor_map_at(map, from + 0ll);
-  tensor_map_type<4, 10>(map);
-  tensor_map_dim<0>(map, 64, 64, 1);
-  tensor_map_dim<1>(map, 3, 1, 1);
-  tensor_map_stride<1>(map, 128ull);
-  tensor_map_dim<2>(map, 3, 1, 1);
-  tensor_map_stride<2>(map, 384ull);
-  tensor_map_dim<3>(map, 64, 16, 1);
-  tensor_map_stride<3>(map, 1152ull);
-}
-PL_DEVICE void fetch_b(u32 to, const void* map, int product, int row, int k, u32 barrier) {
-  const int d3 = (unsigned)row / 16 * 16;
-  #pragma unroll
-  for (int i = 0; i < 1; ++i) {
-    const unsigned at = k + i * 64;
-    const int tap = at / 64;
-    const int d5 = (unsigned)(tap) % 3;
-    const int d4 = (unsigned)(tap) / 3;
-    tensor_load(to + i * 2048, map, barrier, (int)(at % 64), 0 + (int)d5, 0 + (int)d4, 0 + (int)d3);
+  PL_DEVICE void map_a(u32 map, int) const {
+    tensor_map_begin<4, true>(map, in0 + 0ll);
+    tensor_map_dim<0>(map, 64, 64, 1);
+    tensor_map_dim<1>(map, 12, 16, 1);
+    tensor_map_stride<1>(map, 128ull);
+    tensor_map_dim<2>(map, 12, 4, 1);
+    tensor_map_stride<2>(map, 1536ull);
+    tensor_map_dim<3>(map, 2, 1, 1);
+    tensor_map_stride<3>(map, 18432ull);
   }
-}
+  template <int blocks>
+  PL_DEVICE void load_a(u32 to, const void* map, u32 barrier, int unit, const Taps& taps, int row) const {
+    const int d2 = (unsigned)row / 64 % 1 * 16;
+    const int d1 = (unsigned)row / 64 % 3 * 4;
+    const int d0 = (unsigned)row / 64 / 3 * 1;
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, 0, -1 + (int)d2 + (int)taps.d5, -1 + (int)d1 + (int)taps.d4, 0 + (int)d0);
+    else tensor_load(to, map, barrier, 0, -1 + (int)d2 + (int)taps.d5, -1 + (int)d1 + (int)taps.d4, 0 + (int)d0);
+  }
+  PL_DEVICE void map_b(u32 map, int, int) const {
+    tensor_map_begin<4, true>(map, in1 + 0ll);
+    tensor_map_dim<0>(map, 64, 64, 1);
+    tensor_map_dim<1>(map, 3, 1, 1);
+    tensor_map_stride<1>(map, 128ull);
+    tensor_map_dim<2>(map, 3, 1, 1);
+    tensor_map_stride<2>(map, 384ull);
+    tensor_map_dim<3>(map, 64, 16, 1);
+    tensor_map_stride<3>(map, 1152ull);
+  }
+  template <int blocks>
+  PL_DEVICE void load_b(u32 to, const void* map, u32 barrier, int unit, const Taps& taps, int row) const {
+    const int d3 = row;
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, 0, 0 + (int)taps.d5, 0 + (int)taps.d4, 0 + (int)d3);
+    else tensor_load(to, map, barrier, 0, 0 + (int)taps.d5, 0 + (int)taps.d4, 0 + (int)d3);
+  }
+  template <int words>
+  PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]) const {
+    const int d2 = min((int)((unsigned)(row) % 16), 11);
+    const int d1 = (unsigned)(row) / 64 % 3 * 4 + (unsigned)(row) / 16 % 4;
+    const int d0 = (unsigned)(row) / 192 * 1;
+    const int d3 = column;
+    float got[2];
+    const int first = column;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int d3 = first + e;
+      const float folded = sums[0][e];
+      const float v5 = folded;
+      got[e] = v5;
+    }
+    out[0] = pack_bf16(got[0], got[1]);
+  }
+  PL_DEVICE char* place(int unit, int row, int column) const {
+    const int d2 = (unsigned)(row) % 16;
+    const int d1 = (unsigned)(row) / 64 % 3 * 4 + (unsigned)(row) / 16 % 4;
+    const int d0 = (unsigned)(row) / 192 * 1;
+    const int d3 = column;
+    return (char*)(out0 + (9216 * d0 + 768 * d1 + 64 * d2 + d3));
+  }
+  PL_DEVICE bool inside(int row) const {
+    const int d2 = (unsigned)(row) % 16;
+    const int d1 = (unsigned)(row) / 64 % 3 * 4 + (unsigned)(row) / 16 % 4;
+    const int d0 = (unsigned)(row) / 192 * 1;
+    return (d2 < 12);
+  }
+};
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, unsigned short* __restrict__ out0, char* __restrict__ maps) {
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const unsigned short* __restrict__ in0, const unsigned short* __restrict__ in1, unsigned short* __restrict__ out0, char* __restrict__ maps) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
-  const u32 base = (shared_address(pl_smem) + 1023u) & ~1023u;
-  const u32 full = base + 81920, empty = full + 64;
-  const int group = warpgroup_number();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < 8; ++i) {
-      barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, 4);
-    }
-    barrier_init_fence();
-  }
-  char* const map = maps + blockIdx.x * 256;
-  if (threadIdx.x < 32) {
-    if (threadIdx.x < 16) shared_clear(base + threadIdx.x * 16);
-    __syncwarp();
-    if (threadIdx.x == 0) map_a(base + 0, a0);
-    __syncwarp();
-    tensor_map_publish(map + 0, base + 0);
-    if (threadIdx.x == 0) map_b(base + 128, b0);
-    __syncwarp();
-    tensor_map_publish(map + 128, base + 128);
-    if (threadIdx.x == 0) {
-      tensor_map_acquire(map + 0);
-      tensor_map_acquire(map + 128);
-      barrier_init_fence();
-    }
-  }
-  __syncthreads();
-  int stage = 0;
-  u32 parity = 0;
-  if (group == 0) {
-    if (threadIdx.x == 0) {
-      for (int tile = blockIdx.x; tile < 24; tile += gridDim.x) {
-        const int band = tile / 32 * 8, within = tile % 32;
-        const int height = min(8, 6 - band);
-        const int row = (band + within % height) * 64;
-        const int column = within / height * 16;
-        const int begin = 0;
-        for (int k = 0; k < 9; ++k) {
-          barrier_wait(empty + stage * 8, parity ^ 1);
-          const u32 at = base + stage * 10240;
-          barrier_expect(full + stage * 8, 10240);
-          fetch_a(at + 0, map + 0, 0, row, begin + k * 64, full + stage * 8);
-          fetch_b(at + 8192, map + 128, 0, column, begin + k * 64, full + stage * 8);
-          if (++stage == 8) {
-            stage = 0;
-            parity ^= 1;
-          }
-        }
-      }
-    }
-  } else {
-    const int lane = threadIdx.x % 32;
-    for (int tile = blockIdx.x; tile < 24; tile += gridDim.x) {
-      const int band = tile / 32 * 8, within = tile % 32;
-      const int height = min(8, 6 - band);
-      const int row = (band + within % height) * 64;
-      const int column = within / height * 16;
-      const int warp = threadIdx.x % 128 / 32;
-      const int m = row + (group - 1) * 64 + warp * 16;
-      float high[8];
-      #pragma unroll 1
-      for (int k = 0; k < 9; k += 1) {
-        {
-          barrier_wait(full + stage * 8, parity);
-          const u64 at = (u64)((base + stage * 10240) >> 4);
-          const u64 at_a = at + (group - 1) * 512;
-          wgmma_fence();
-          multiply(high, 4611686293305360384ull + at_a + 0, 4611686293305360384ull + at + 512, k > 0);
-          multiply(high, 4611686293305360384ull + at_a + 2, 4611686293305360384ull + at + 514, 1);
-          multiply(high, 4611686293305360384ull + at_a + 4, 4611686293305360384ull + at + 516, 1);
-          multiply(high, 4611686293305360384ull + at_a + 6, 4611686293305360384ull + at + 518, 1);
-          wgmma_commit();
-          wgmma_wait<1>();
-          if (k > 0 && lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
-          if (++stage == 8) {
-            stage = 0;
-            parity ^= 1;
-          }
-        }
-      }
-      wgmma_wait<0>();
-      wgmma_hold(high);
-      if (lane == 0) barrier_arrive(empty + (stage == 0 ? 7 : stage - 1) * 8);
-      float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + 82048) + ((group - 1) * 4 + warp) * 320;
-      float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
-      #pragma unroll
-      for (int part = 0; part < 16; part += 32) {
-        #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          __syncwarp();
-          #pragma unroll
-          for (int j = part; j < min(part + 32, 16); j += 8) {
-            const float left = high[j / 2 + h * 2];
-            const float right = high[j / 2 + h * 2 + 1];
-            *(float2*)(mine + j - part) = make_float2(left, right);
-          }
-          __syncwarp();
-          store_sums<8, 32, true>(out0, 0, m + h * 8, column + part, min(column + 16, 64), lane, Exchange<40>{exchange});
-        }
-      }
-    }
-  }
+  const Functors f{in0, in1, out0};
+  product<Policy>(f, pl_smem, maps, nullptr, nullptr);
 }

@@ -7,7 +7,8 @@
 // multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
 // runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
 // Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
-// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts).
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
+// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -22,6 +23,7 @@
 //   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
 //   int raster                  rows of tiles that blocks go through together, columns after columns
 //   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   bool boxed                  rows are places in boxes, a tile each, of which some may be none; k goes through taps
 //   int result_bytes            2, or 4
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
@@ -30,6 +32,10 @@
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   taps(k)                                     where rows are boxed alone: the tap and channels that k, a multiple of
+//                                               64, stands for, as a value whose next() goes 64 further. It and a row,
+//                                               or column, are what load_a and load_b have in place of x and y then
+//   inside(row)                                 likewise: whether there is such a place
 //   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
 //                                               asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
@@ -77,7 +83,8 @@ struct Policy {
   static constexpr int rows = 4096, columns = 3072, depth = 3072, units = 1, groups = 0, parts = 1;
   static constexpr int tile_rows = 128, tile_columns = 256, consumers = 2, stages = 4;
   static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
-  static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, words = true;
+  static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, boxed = false;
+  static constexpr bool words = true;
 };
 struct Functors {
   const unsigned short* __restrict__ in0;

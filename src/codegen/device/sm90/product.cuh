@@ -4,8 +4,8 @@
 // multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
 // runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
 // Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
-// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts); or be
-// places of images, whose tiles are boxes, with k as taps and of each its channels (convolutions).
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
+// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -29,9 +29,9 @@
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
-//   taps(k)                                     where rows are boxed alone: what k, a multiple of 64, is a place of, as a
-//                                               value whose next() goes 64 further. load_a<mask>(to, map, barrier, unit,
-//                                               taps, row) and load_b are given it then, and a row or column
+//   taps(k)                                     where rows are boxed alone: the tap and channels that k, a multiple of
+//                                               64, stands for, as a value whose next() goes 64 further. It and a row,
+//                                               or column, are what load_a and load_b have in place of x and y then
 //   inside(row)                                 likewise: whether there is such a place
 //   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
 //                                               asked for places outside, too, which are not stored

@@ -1,0 +1,226 @@
+// genome: direct=4 min_blocks=1 multicast=0 pingpong=0 raster=4 split=1 stages=5 tile_k=64 tile_m=128 tile_n=160
+// launch: grid 320x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
+// arguments: input1 scratch1
+// ---- tests/golden/shared/place_prelude.cu ----
+// Packing of the weights of convolutions that read images in boxes: a matrix of rows and k, which is taps and of each
+// its channels, up to whole rows of 128 bytes. Memory mostly runs along taps, so elements come in its order and leave
+// in that of k by way of shared memory.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/sm90/pack_taps.cuh ----
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const unsigned short* __restrict__ in1, unsigned char* __restrict__ out0) {
+  u16* const staged = pl_staged();
+  constexpr int pitch = pl_staged_pitch(320);
+  const int slice = blockIdx.x % 1 * 320, whole = blockIdx.x / 1;
+  const int batch = whole / 320, row = whole % 320;
+  const int d3 = (unsigned)(row);
+  #pragma unroll 8
+  for (int i = threadIdx.x; i < 2880; i += 256) {
+    const int d5 = (unsigned)i % 3;
+    const int d4 = (unsigned)i / 3 % 3;
+    const int c = (unsigned)i / 9;
+    const int d6 = slice + c;
+    u16 value = 0;
+    const float v2 = pl_from_bf16(pl_ldg(in1 + (2880 * d3 + 3 * d4 + d5 + 9 * d6)));
+    const float v3 = v2;
+    value = pl_to_bf16(v3);
+    staged[(((int)d4) * 3 + (int)d5) * pitch + c] = value;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 360; i += 256) {
+    const int tap = (unsigned)i / 40, c = (unsigned)i % 40 * 8;
+    *(uint4*)(out0 + (((long long)whole * 9 + tap) * 320 + slice + c) * 2) = *(const uint4*)(staged + tap * pitch + c);
+  }
+}
+
+// launch: grid 128x1x1 block 384x1x1 cluster 1x1x1 shared 201824
+// arguments: input0 input2 input3 output0 scratch0 scratch1
+// ---- tests/golden/shared/place_prelude.cu ----
+// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
+// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
+// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
+// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
+// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
+// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
+// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
+//
+// Policy (all constexpr):
+//   int rows, columns, depth    of a product: m, n, k
+//   int units                   products of a batch; 1 where there are groups
+//   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
+//   int parts                   products of one a with several bs, of which one result is made: gate and up
+//   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   bool ping_pong              a tile a consumer
+//   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
+//   bool share_b                b is what they share
+//   int splits                  parts of k, at most as many as there are steps; 1 where there are groups
+//   int raster                  rows of tiles that blocks go through together, columns after columns
+//   bool a_across, b_across     memory runs along m, or n, instead of along k
+//   bool boxed                  rows are places in boxes, a tile each, of which some may be none; k goes through taps
+//   int result_bytes            2, or 4
+//   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
+//   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
+//                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
+//   taps(k)                                     where rows are boxed alone: the tap and channels that k, a multiple of
+//                                               64, stands for, as a value whose next() goes 64 further. It and a row,
+//                                               or column, are what load_a and load_b have in place of x and y then
+//   inside(row)                                 likewise: whether there is such a place
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
+//                                               asked for places outside, too, which are not stored
+//   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
+//   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
+//                                               of that row, and result() has one more argument: float
+//                                               more[Folds::count][2]
+
+// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
+// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+//   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
+//   bool share_a, share_b                                 which operand they share
+//   int steps                                             of k
+
+// What warps fold of results while they store them: sums along rows over runs of neighbouring columns, or means and
+// squared distances from them, as a norm behind a product needs them.
+
+// ---- src/codegen/device/types.cuh ----
+// ---- src/codegen/device/product_folds.cuh ----
+// ---- src/codegen/device/product_tiles.cuh ----
+// Where a thread is in a ring of stages that barriers hand over: producers and consumers go through it at their own
+// pace.
+
+// ---- src/codegen/device/sm90/pipeline.cuh ----
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh and what sm_80 has all PTX
+// there is, so that tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+
+// Instructions that CUDA C++ has no name for and that sm_80 and all later GPUs have, one function each: what kernels on
+// mma.sync and cp.async are made of. Tests run what includes it on a CPU with another file of this name. PTX ISA 7.4.
+
+// ---- src/codegen/device/sm80/ptx.cuh ----
+// Launches that begin before the one before them has ended (programmatic dependent launch), and how what that one wrote
+// is read. PTX ISA 7.8.
+
+// ---- src/codegen/device/sm90/dependent.cuh ----
+// ---- src/codegen/device/sm90/ptx.cuh ----
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
+// the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
+
+// ---- src/codegen/device/sm90/wgmma.cuh ----
+// ---- src/codegen/device/sm90/product.cuh ----
+template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
+PL_WGMMA_BOTH(pl_multiply, 160, "bf16", 0, 0)
+struct Policy {
+  static constexpr int rows = 8192, columns = 320, depth = 2880, units = 1, groups = 0, parts = 1;
+  static constexpr int tile_rows = 128, tile_columns = 160, consumers = 2, stages = 5;
+  static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
+  static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, boxed = true;
+  static constexpr bool words = true;
+};
+struct Functors {
+  const unsigned short* __restrict__ in0;
+  const unsigned short* __restrict__ in2;
+  const unsigned short* __restrict__ in3;
+  unsigned short* __restrict__ out0;
+  const u16* __restrict__ packed;
+  PL_DEVICE void multiply(float (&d)[80], u64 a, u64 b, int keep) const { pl_multiply(d, a, b, keep); }
+  struct Taps {
+    int k;
+    int channel;
+    int d4;
+    int d5;
+    PL_DEVICE void next() {
+      k += 64;
+      channel += 64;
+      if (channel < 320) return;
+      channel = 0;
+      if (++d5 < 3) return;
+      d5 = 0;
+      ++d4;
+    }
+  };
+  PL_DEVICE Taps taps(int k) const {
+    const int tap = k / 320;
+    const int d5 = (unsigned)(tap) % 3;
+    const int d4 = (unsigned)(tap) / 3;
+    return {k, k % 320, (int)d4, (int)d5};
+  }
+  PL_DEVICE void map_a(u32 map, int) const {
+    tensor_map_begin<4, true>(map, in0 + 0ll);
+    tensor_map_dim<0>(map, 320, 64, 1);
+    tensor_map_dim<1>(map, 64, 16, 1);
+    tensor_map_stride<1>(map, 640ull);
+    tensor_map_dim<2>(map, 64, 8, 1);
+    tensor_map_stride<2>(map, 40960ull);
+    tensor_map_dim<3>(map, 2, 1, 1);
+    tensor_map_stride<3>(map, 2621440ull);
+  }
+  template <int blocks>
+  PL_DEVICE void load_a(u32 to, const void* map, u32 barrier, int unit, const Taps& taps, int row) const {
+    const int d2 = (unsigned)row / 128 % 4 * 16;
+    const int d1 = (unsigned)row / 128 / 4 % 8 * 8;
+    const int d0 = (unsigned)row / 128 / 32 * 1;
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, taps.channel, -1 + (int)d2 + (int)taps.d5, -1 + (int)d1 + (int)taps.d4, 0 + (int)d0);
+    else tensor_load(to, map, barrier, taps.channel, -1 + (int)d2 + (int)taps.d5, -1 + (int)d1 + (int)taps.d4, 0 + (int)d0);
+  }
+  PL_DEVICE void map_b(u32 map, int, int) const {
+    tensor_map_begin<2, true>(map, packed);
+    tensor_map_dim<0>(map, 2880, 64, 1);
+    tensor_map_dim<1>(map, 320, 160, 1);
+    tensor_map_stride<1>(map, 5760ull);
+  }
+  template <int blocks>
+  PL_DEVICE void load_b(u32 to, const void* map, u32 barrier, int unit, const Taps& taps, int row) const {
+    if constexpr (blocks != 0) tensor_share(to, map, barrier, blocks, taps.k, row);
+    else tensor_load(to, map, barrier, taps.k, row);
+  }
+  template <int words>
+  PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]) const {
+    const int d2 = (unsigned)(row) / 128 % 4 * 16 + (unsigned)(row) % 16;
+    const int d1 = (unsigned)(row) / 512 % 8 * 8 + (unsigned)(row) / 16 % 8;
+    const int d0 = (unsigned)(row) / 4096 * 1;
+    const int d3 = column;
+    union { u32 all; unsigned short each[2]; } l6 = {pl_ldg((const u32*)(in2 + (d3)))};
+    union { u32 all; unsigned short each[2]; } l9 = {pl_ldg((const u32*)(in3 + (1310720 * d0 + 20480 * d1 + 320 * d2 + d3)))};
+    float got[2];
+    const int first = column;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int d3 = first + e;
+      const float folded = sums[0][e];
+      const float v5 = folded;
+      const float v6 = pl_from_bf16(l6.each[e]);
+      const float v7 = v6;
+      const float v8 = (v5 + v7);
+      const float v9 = pl_from_bf16(l9.each[e]);
+      const float v10 = v9;
+      const float v11 = (v8 + v10);
+      const float v12 = pl_max(v11, 0x0p+0f);
+      got[e] = v12;
+    }
+    out[0] = pack_bf16(got[0], got[1]);
+  }
+  PL_DEVICE char* place(int unit, int row, int column) const {
+    const int d2 = (unsigned)(row) / 128 % 4 * 16 + (unsigned)(row) % 16;
+    const int d1 = (unsigned)(row) / 512 % 8 * 8 + (unsigned)(row) / 16 % 8;
+    const int d0 = (unsigned)(row) / 4096 * 1;
+    const int d3 = column;
+    return (char*)(out0 + (1310720 * d0 + 20480 * d1 + 320 * d2 + d3));
+  }
+  PL_DEVICE bool inside(int row) const {
+    const int d2 = (unsigned)(row) / 128 % 4 * 16 + (unsigned)(row) % 16;
+    const int d1 = (unsigned)(row) / 512 % 8 * 8 + (unsigned)(row) / 16 % 8;
+    const int d0 = (unsigned)(row) / 4096 * 1;
+    return true;
+  }
+};
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(384, 1) planish_kernel(const unsigned short* __restrict__ in0, const unsigned short* __restrict__ in2, const unsigned short* __restrict__ in3, unsigned short* __restrict__ out0, char* __restrict__ maps, const u16* __restrict__ packed) {
+  extern __shared__ __align__(16) unsigned char pl_smem[];
+  const Functors f{in0, in2, in3, out0, packed};
+  product<Policy>(f, pl_smem, maps, nullptr, nullptr);
+}
