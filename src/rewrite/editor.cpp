@@ -102,6 +102,21 @@ int Editor::slice(int self, std::size_t dim, std::int64_t begin, std::int64_t en
              std::move(part));
 }
 
+int Editor::converted(int self, DType dtype) {
+  ir::Value as = value(self);
+  as.dtype = dtype;
+  as.dtype_name = name(dtype);
+  return put("aten._to_copy.default",
+             {of("self", self),
+              {"dtype", ir::DTypeArg{std::string(name(dtype))}},
+              {"layout", ir::None{}},
+              {"device", ir::None{}},
+              {"pin_memory", ir::None{}},
+              flag("non_blocking", false),
+              {"memory_format", ir::None{}}},
+             std::move(as));
+}
+
 int Editor::turned(int self) {
   ir::Value other = value(self);
   const std::size_t rank = other.shape.size();

@@ -45,6 +45,8 @@ class Editor {
   /// (`self` itself where that is all of them), and a matrix or a batch of them with its last two dims the other way
   /// round.
   int slice(int self, std::size_t dim, std::int64_t begin, std::int64_t end);
+  /// A new node that gives `self` as another type, or once more, and lies as it does.
+  int converted(int self, DType dtype);
   int turned(int self);
   /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
   /// nothing reads any more.

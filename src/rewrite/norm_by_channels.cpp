@@ -58,28 +58,19 @@ bool norm_by_channels(Editor& editor, int index) {
   std::iota(over.begin(), over.end(), 2);
   plane[0] = images, plane[1] = each[1] = channels;
   const auto as = [&](int id, DType dtype) {
-    if (editor.value(id).dtype == dtype) return id;
-    const Extents shape = editor.value(id).shape;
-    return editor.add_as(dtype, "aten._to_copy.default",
-                         {of("self", id),
-                          {"dtype", ir::DTypeArg{std::string(name(dtype))}},
-                          {"layout", ir::None{}},
-                          {"device", ir::None{}},
-                          {"pin_memory", ir::None{}},
-                          flag("non_blocking", false),
-                          {"memory_format", ir::None{}}},
-                         shape, id);
+    return editor.value(id).dtype == dtype ? id : editor.converted(id, dtype);
   };
-  const int wide = as(norm->x, DType::f32);
-  Steps s(editor, wide);
-  auto [variance, mean] = s.variance(wide, over);
+  const int weight = as(norm->weight, DType::f32), bias = as(norm->bias, DType::f32);
+  Steps s(editor, weight);  // in f32, of the data as they are
+  auto [variance, mean] = s.variance(norm->x, over);
   const int apart = s.view(mean, split);
   const int middle = s.mean(apart, {2}), away = s.subtract(apart, middle);
   // The variance of all is the mean of those of the planes, and that of their means.
   const int spread = s.mean(s.add(s.view(variance, split), s.multiply(away, away)), {2});
-  const int scale = s.multiply(s.rsqrt(s.add(spread, norm->eps)), s.view(as(norm->weight, DType::f32), whole));
-  const int centred = s.add(s.subtract(wide, mean), s.view(away, plane));
-  const int normed = s.add(s.multiply(centred, s.view(scale, plane)), s.view(as(norm->bias, DType::f32), each));
+  const int scale = s.multiply(s.rsqrt(s.add(spread, norm->eps)), s.view(weight, whole));
+  // Of a group for each of its channels, so that nothing of single elements is made before it is known.
+  const int total = s.view(s.subtract(apart, away), plane);
+  const int normed = s.add(s.multiply(s.subtract(norm->x, total), s.view(scale, plane)), s.view(bias, each));
   const int out = narrow ? as(normed, x.dtype) : s.view(normed, x.shape);
   editor.replace(index, {{*node.outs[0], out}});
   return true;

@@ -183,7 +183,7 @@ class MmaSchedule : public Schedule {
     return out;
   }
 
-  bool on_tensor_cores() const override { return true; }
+  TensorLoop tensor_loop() const override { return TensorLoop::file; }
 
   std::string illegal(const Genome& genome) const override {
     const auto tiling = tiling_of(genome);

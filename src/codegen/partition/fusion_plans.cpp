@@ -80,9 +80,7 @@ class FusionPlanner {
       const auto known = kinds.find(kind);
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
       auto region = joined(group);
-      double before = 0;
-      for (const std::size_t r : group) before += seconds(partition_.regions[r]);
-      const bool good = region && seconds(*region) <= most_times * before;
+      const bool good = region && seconds(*region) <= most_times * seconds(group);
       kinds.try_emplace(std::move(kind), good);
       if (good) found.push_back({std::move(group), {std::move(*region)}, 0});
     }
@@ -104,7 +102,7 @@ class FusionPlanner {
         if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
-        if (!region || region->kernel.anchor != Anchor::contraction || leaves_tensor_cores(regions[a], *region) ||
+        if (!region || region->kernel.anchor != Anchor::contraction || leaves_its_loop(regions[a], *region) ||
             seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
           apart.emplace(keys_[a], keys_[b]);
           continue;
@@ -113,6 +111,35 @@ class FusionPlanner {
         used.insert({a, b});
         break;
       }
+    }
+    return found;
+  }
+
+  /// For each product of which several kernels first compute the same, or one folds what it computes of elements, the
+  /// product with that, and these without, where that moves less. No two replace the same kernel.
+  std::vector<FusionPlan> shared_epilogues() {
+    std::vector<FusionPlan> found;
+    std::set<std::size_t> used;
+    std::set<std::vector<std::string>> apart;
+    const auto& regions = partition_.regions;
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      if (!is_product(a)) continue;
+      std::vector<std::size_t> group = readers_of(a);
+      if (group.empty() || !std::ranges::all_of(group, [&](std::size_t r) { return is_one_kernel(r); })) continue;
+      if (group.size() == 1 && !only_folds(regions[group.front()].kernel)) continue;
+      const std::vector<std::size_t> readers = group;
+      group.push_back(a);
+      std::vector<std::string> kind;
+      for (const std::size_t r : group) kind.push_back(keys_[r]);
+      if (apart.contains(kind) || std::ranges::any_of(group, [&](std::size_t r) { return used.contains(r); })) continue;
+      auto by = hoisted(a, readers);
+      if (!by || seconds(*by) >= seconds(group)) {
+        apart.insert(std::move(kind));
+        continue;
+      }
+      used.insert(group.begin(), group.end());
+      std::ranges::sort(group);
+      found.push_back({std::move(group), std::move(*by), 0});
     }
     return found;
   }
@@ -177,8 +204,9 @@ class FusionPlanner {
       const auto known = kinds.find(kind);
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
       auto by = hoisted(a, readers);
-      kinds.try_emplace(std::move(kind), by.has_value());
-      if (!by) continue;
+      const bool good = by && seconds(*by) <= most_times * (seconds(regions[a]) + seconds(readers));
+      kinds.try_emplace(std::move(kind), good);
+      if (!good) continue;
       FusionPlan plan{{a}, std::move(*by), 0};
       plan.replaces.insert(plan.replaces.end(), readers.begin(), readers.end());
       std::ranges::sort(plan.replaces);
@@ -207,9 +235,7 @@ class FusionPlanner {
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
       auto by = readers.size() == 1 ? repeated(a, readers.front()) : with_each(a, readers);
       if (by) join_reader(*by, group);
-      double before = 0;
-      for (const std::size_t r : group) before += seconds(regions[r]);
-      const bool good = by && seconds(*by) <= most_times * before;
+      const bool good = by && seconds(*by) <= most_times * seconds(group);
       kinds.try_emplace(std::move(kind), good);
       if (!good) continue;
       std::ranges::sort(group);
@@ -233,14 +259,30 @@ class FusionPlanner {
     return partition_.regions[r].before.empty() && !partition_.regions[r].library;
   }
 
-  /// Whether tensor cores compute the product, but not what it has become with more behind it.
-  bool leaves_tensor_cores(const Region& product, const Region& more) const {
-    return on_tensor_cores(product.kernel, device_) && !on_tensor_cores(more.kernel, device_);
+  /// Whether a slower loop computes what the product has become with more behind it, or tensor cores no longer do.
+  bool leaves_its_loop(const Region& product, const Region& more) const {
+    return tensor_loop(more.kernel, device_) < tensor_loop(product.kernel, device_);
   }
 
   /// Whether all that a kernel stores is what rows are folded to.
   static bool folds_rows(const Kernel& kernel) {
     return kernel.anchor == Anchor::row && std::ranges::all_of(kernel.outputs, &Output::per_row);
+  }
+
+  /// Whether a kernel needs no element again once it knows what rows are folded to, though it may store what it folds.
+  static bool only_folds(const Kernel& kernel) {
+    if (kernel.anchor != Anchor::row) return false;
+    return std::ranges::all_of(kernel.outputs, [&](const Output& output) {
+      if (output.per_row) return true;
+      std::vector<int> open{output.node};
+      while (!open.empty()) {
+        const Node& node = kernel.nodes[static_cast<std::size_t>(open.back())];
+        open.pop_back();
+        if (node.op == Op::reduced) return false;
+        open.insert(open.end(), node.args.begin(), node.args.end());
+      }
+      return true;
+    });
   }
 
   static std::vector<int> stored_by(const Partition& partition) {
@@ -600,32 +642,39 @@ class FusionPlanner {
         if (!first.contains(n)) rest.insert(n);
       }
     }
+    // What a reader gave out that the product's kernel makes now, that kernel gives out.
     std::vector<int> outputs;
-    for (const int v : partition_.regions[region].outputs) {
-      if (needed_beside(v, group)) outputs.push_back(v);
+    std::vector<std::vector<int>> left;
+    const auto give_out = [&](int v) {
+      if (needed_beside(v, group) && std::ranges::find(outputs, v) == outputs.end()) outputs.push_back(v);
+    };
+    std::ranges::for_each(partition_.regions[region].outputs, give_out);
+    for (const std::size_t r : readers) {
+      auto& own = left.emplace_back();
+      for (const int v : partition_.regions[r].outputs) made_by(v, first) ? give_out(v) : own.push_back(v);
     }
     hand_on(first, rest, partition_.regions[region].given, outputs);
-    // What a reader gives out is its own to make.
-    const auto hoists = [&](int v) { return made_by(v, first); };
-    if (std::ranges::any_of(readers,
-                            [&](std::size_t r) { return std::ranges::any_of(partition_.regions[r].outputs, hoists); }))
-      return std::nullopt;
     std::vector<Region> by;
-    double before = seconds(partition_.regions[region]);
     auto whole = lowered(first, outputs, partition_.regions[region].given);
-    if (!whole || whole->kernel.anchor != Anchor::contraction) return std::nullopt;
+    if (!whole || whole->kernel.anchor != Anchor::contraction || leaves_its_loop(partition_.regions[region], *whole))
+      return std::nullopt;
     by.push_back(std::move(*whole));
-    for (const std::size_t r : readers) {
-      const Region& reader = partition_.regions[r];
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      const Region& reader = partition_.regions[readers[i]];
+      if (left[i].empty()) continue;
       Nodes nodes = members(reader);
       for (const int n : first) nodes.erase(n);
-      auto one = lowered(nodes, reader.outputs, reader.given);
+      auto one = lowered(nodes, left[i], reader.given);
       if (!one) return std::nullopt;
-      before += seconds(reader);
       by.push_back(std::move(*one));
     }
-    if (seconds(by) > most_times * before) return std::nullopt;
     return by;
+  }
+
+  double seconds(const std::vector<std::size_t>& group) const {
+    double total = 0;
+    for (const std::size_t r : group) total += seconds(partition_.regions[r]);
+    return total;
   }
 
   std::int64_t elements(int value) const { return graph_.values[static_cast<std::size_t>(value)].elements(); }
@@ -779,7 +828,8 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
 Partition with_epilogues(const ir::Graph& graph, Partition partition, const Device& device,
                          const FusionOptions& options) {
   while (true) {
-    const std::vector<FusionPlan> found = FusionPlanner(graph, partition, device, options).epilogues();
+    std::vector<FusionPlan> found = FusionPlanner(graph, partition, device, options).shared_epilogues();
+    if (found.empty()) found = FusionPlanner(graph, partition, device, options).epilogues();
     if (found.empty()) return partition;
     std::vector<const FusionPlan*> chosen;
     for (const FusionPlan& plan : found) chosen.push_back(&plan);

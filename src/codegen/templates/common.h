@@ -46,7 +46,7 @@ class ScheduleOfChanged : public Schedule {
 
   std::vector<Gene> genes() const override { return schedule_->genes(); }
   std::string lacks() const override { return schedule_->lacks(); }
-  bool on_tensor_cores() const override { return schedule_->on_tensor_cores(); }
+  TensorLoop tensor_loop() const override { return schedule_->tensor_loop(); }
   std::string illegal(const Genome& genome) const override { return schedule_->illegal(genome); }
   std::vector<Genome> seeds() const override { return schedule_->seeds(); }
   Outline outline(const Genome& genome) const override { return schedule_->outline(genome); }

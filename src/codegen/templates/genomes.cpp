@@ -63,8 +63,8 @@ std::string schedule_lacks(const Kernel& kernel, const Device& device) {
   return able ? schedule_of(kernel, device)->lacks() : able.error().message;
 }
 
-bool on_tensor_cores(const Kernel& kernel, const Device& device) {
-  return schedule_of(kernel, device)->on_tensor_cores();
+TensorLoop tensor_loop(const Kernel& kernel, const Device& device) {
+  return schedule_of(kernel, device)->tensor_loop();
 }
 
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {

@@ -18,7 +18,7 @@ class BothLanguages : public Schedule {
 
   std::vector<Gene> genes() const override { return genes_; }
   std::string lacks() const override { return cuda_->lacks().empty() ? std::string() : triton_->lacks(); }
-  bool on_tensor_cores() const override { return cuda_->on_tensor_cores(); }
+  TensorLoop tensor_loop() const override { return cuda_->tensor_loop(); }
   std::string illegal(const Genome& genome) const override { return of(genome).illegal(genome); }
   std::vector<Genome> seeds() const override {
     auto out = cuda_->seeds();

@@ -40,8 +40,8 @@ class Schedule {
   virtual std::vector<Gene> genes() const = 0;
   /// Why no genome is legal, whatever it chooses; empty where one is.
   virtual std::string lacks() const { return {}; }
-  /// Whether tensor cores compute what it sums up.
-  virtual bool on_tensor_cores() const { return false; }
+  /// What has tensor cores compute what it sums up.
+  virtual TensorLoop tensor_loop() const { return TensorLoop::none; }
   /// Empty where these choices can be had together. The genome has exactly the
   /// genes(), each at one of its choices.
   virtual std::string illegal(const Genome& genome) const = 0;

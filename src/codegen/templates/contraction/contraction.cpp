@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/mma_product.h"
 #include "codegen/contraction/spread.h"
 #include "codegen/cost.h"
@@ -21,7 +22,9 @@ class OnTensorCores : public Schedule {
   OnTensorCores(contraction::Product product, const Device& device) : product_(std::move(product)), device_(device) {}
 
   std::vector<Gene> genes() const override { return contraction_genes(product_, device_); }
-  bool on_tensor_cores() const override { return true; }
+  TensorLoop tensor_loop() const override {
+    return contraction::warpgroup_way(product_) != nullptr ? TensorLoop::file : TensorLoop::printed;
+  }
   std::string illegal(const Genome& genome) const override { return contraction_illegal(product_, device_, genome); }
   std::vector<Genome> seeds() const override { return contraction_seeds(product_, device_); }
   Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all

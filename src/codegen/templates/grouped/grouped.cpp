@@ -19,7 +19,7 @@ class GroupedOnTensorCores : public Schedule {
   GroupedOnTensorCores(DeviceGrouped grouped, const Device& device) : grouped_(std::move(grouped)), device_(device) {}
 
   std::vector<Gene> genes() const override { return device_grouped_genes(grouped_); }
-  bool on_tensor_cores() const override { return true; }
+  TensorLoop tensor_loop() const override { return TensorLoop::file; }
   std::string illegal(const Genome& genome) const override { return device_grouped_illegal(grouped_, device_, genome); }
   std::vector<Genome> seeds() const override { return device_grouped_seeds(grouped_, device_); }
   Outline outline(const Genome& genome) const override {

@@ -17,7 +17,7 @@ class SkinnyOnTensorCores : public Schedule {
       : kernel_(kernel), parts_(std::move(parts)), device_(device) {}
 
   std::vector<Gene> genes() const override { return skinny_genes(kernel_, parts_, device_); }
-  bool on_tensor_cores() const override { return true; }
+  TensorLoop tensor_loop() const override { return TensorLoop::file; }
   std::string illegal(const Genome& genome) const override { return skinny_illegal(parts_, device_, genome); }
   std::vector<Genome> seeds() const override { return skinny_seeds(kernel_, parts_, device_); }
   Outline outline(const Genome& genome) const override { return skinny_outline(parts_, device_, genome); }
