@@ -32,6 +32,16 @@ bool in_pieces(const ir::Value& x, std::int64_t groups) {
   return piece % whole_words != 0 || x.elements() * bytes >= many_bytes;
 }
 
+/// What a value is a copy of that lies as it does; itself elsewhere.
+int original(const Editor& editor, int id) {
+  const ir::GraphNode* const maker = editor.maker(id);
+  if (maker == nullptr || maker->op != "aten.clone.default") return id;
+  const int from = tensor(*maker, "self");
+  const ir::Value &copy = editor.value(id), &own = editor.value(from);
+  const bool alike = copy.dtype == own.dtype && copy.shape == own.shape && copy.strides == own.strides;
+  return alike ? original(editor, from) : id;
+}
+
 }  // namespace
 
 bool norm_by_channels(Editor& editor, int index) {
@@ -43,7 +53,8 @@ bool norm_by_channels(Editor& editor, int index) {
   for (std::size_t out = 1; out < node.outs.size(); ++out) {
     if (node.outs[out] && (!editor.readers(*node.outs[out]).empty() || editor.is_output(*node.outs[out]))) return false;
   }
-  const ir::Value x = editor.value(norm->x);
+  const int data = original(editor, norm->x);  // one value, whoever reads it
+  const ir::Value x = editor.value(data);
   const bool narrow = x.dtype == DType::f16 || x.dtype == DType::bf16;
   if ((!narrow && x.dtype != DType::f32) || !is_channels_last(x) || x.elements() < *least ||
       !in_pieces(x, norm->groups) || x.shape[1] % (whole_words / 2) != 0 || x.shape[1] == norm->groups)
@@ -62,7 +73,7 @@ bool norm_by_channels(Editor& editor, int index) {
   };
   const int weight = as(norm->weight, DType::f32), bias = as(norm->bias, DType::f32);
   Steps s(editor, weight);  // in f32, of the data as they are
-  auto [variance, mean] = s.variance(norm->x, over);
+  auto [variance, mean] = s.variance(data, over);
   const int apart = s.view(mean, split);
   const int middle = s.mean(apart, {2}), away = s.subtract(apart, middle);
   // The variance of all is the mean of those of the planes, and that of their means.
@@ -70,7 +81,7 @@ bool norm_by_channels(Editor& editor, int index) {
   const int scale = s.multiply(s.rsqrt(s.add(spread, norm->eps)), s.view(weight, whole));
   // Of a group for each of its channels, so that nothing of single elements is made before it is known.
   const int total = s.view(s.subtract(apart, away), plane);
-  const int normed = s.add(s.multiply(s.subtract(norm->x, total), s.view(scale, plane)), s.view(bias, each));
+  const int normed = s.add(s.multiply(s.subtract(data, total), s.view(scale, plane)), s.view(bias, each));
   const int out = narrow ? as(normed, x.dtype) : s.view(normed, x.shape);
   editor.replace(index, {{*node.outs[0], out}});
   return true;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,11 +75,50 @@ SplitFactor split_factor(std::int64_t batches, std::int64_t rows, std::int64_t d
   return out;
 }
 
+/// What its packing makes of numbers of which some are not finite: single ones, and all of a row.
+SplitFactor odd_factor(std::int64_t batches, std::int64_t rows, std::int64_t depth, bool across,
+                       const contraction::TilePlan& plan, std::int64_t packed_rows, std::int64_t packed_depth,
+                       int seed) {
+  SplitFactor out = split_factor(batches, rows, depth, across, plan, packed_rows, packed_depth, seed);
+  std::mt19937 rng(static_cast<unsigned>(seed));
+  const auto one_in = [&](unsigned n) { return rng() % n == 0; };
+  for (std::int64_t b = 0; b < batches; ++b)
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const bool all = one_in(8);
+      const double whole = one_in(2) ? INFINITY : -INFINITY;
+      std::vector<double> x;
+      double top = 0;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const double own = one_in(24) ? (one_in(4) ? NAN : one_in(2) ? INFINITY : -INFINITY) : out.at(b, row, k);
+        x.push_back(all ? whole : double{static_cast<float>(own)});
+        if (std::isfinite(x.back())) top = std::max(top, std::abs(x.back()));
+      }
+      const int exponent = top > 0 ? std::ilogb(top) : 0;
+      out.exponents[static_cast<std::size_t>(b * packed_rows + row)] = exponent;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const double value = x[static_cast<std::size_t>(k)], scaled = std::ldexp(value, -exponent);
+        const std::uint16_t high = std::isnan(value)   ? 0x7e00
+                                   : std::isinf(value) ? (value > 0 ? 0x7c00 : 0xfc00)
+                                                       : to_bits(scaled, DType::f16);
+        const double left = std::isfinite(value) ? scaled - of_bits(high, DType::f16) : 0;
+        const auto place = static_cast<std::size_t>(
+            (b * packed_rows * packed_depth * 2 + contraction::place_in_operand(plan, packed_rows, row, k)) / 2);
+        out.parts[0].at(place) = high;
+        out.parts[1].at(place) = to_bits(across ? left * 2048 : left, DType::f16);
+        const auto i = static_cast<std::size_t>((b * rows + row) * depth + k);
+        out.values[i] = value;
+        out.floats[across ? static_cast<std::size_t>((b * depth + k) * rows + row) : i] = static_cast<float>(value);
+      }
+    }
+  return out;
+}
+
 struct SplitCase {
   Heads heads;
   Tiling plan;
   bool infinite = false;  ///< one value is, and one of a query
   bool selects = false;   ///< each query one key, whose values, of many magnitudes, it gives as they are
+  bool odd = false;       ///< some of all factors are not finite
 };
 
 struct SplitData {
@@ -105,6 +145,13 @@ SplitData split_data(const SplitCase& one, const Attention& parts) {
   for (std::int64_t i = 0; i < h.heads; ++i) out.sinks.push_back(i == 0 ? -200.0f : 0.75f * static_cast<float>(i));
   // The first two queries see no key at all.
   for (std::int64_t i = 0; i < h.queries * h.keys; ++i) out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
+  if (one.odd) {
+    out.q = odd_factor(parts.scores.batches, parts.scores.rows, depth, false, layout.scores, layout.rows,
+                       layout.features, 1);
+    out.k = odd_factor(parts.scores.batches, keys, depth, false, layout.scores, layout.keys, layout.features, 2);
+    out.v = odd_factor(parts.values.batches, columns, keys, true, layout.values,
+                       std::int64_t{layout.columns} * layout.column_blocks, layout.keys, 3);
+  }
   if (!one.infinite) return out;
   // Of the last key's first column: who sees that key has an infinity there, and finite numbers beside it.
   const auto place =
@@ -135,11 +182,11 @@ void compare_split(const SplitCase& one, const SplitData& data, const std::vecto
         if (h.mask == 2) s += data.bias[static_cast<std::size_t>(head * h.queries * h.keys) + place];
         if ((h.causal && key > query) || (h.mask == 1 && data.mask[place] == 0)) s = -INFINITY;
         x.push_back(s);
-        top = std::max(top, s);
+        top = std::isnan(s) || std::isnan(top) ? NAN : std::max(top, s);
       }
       const double sink = data.sinks[static_cast<std::size_t>(head)];
       if (h.sink) top = std::max(top, sink);
-      for (double& s : x) total += s = std::isinf(top) ? 0 : std::exp(s - top);
+      for (double& s : x) total += s = top == -INFINITY ? 0 : std::exp(s - top);
       if (h.sink) total += std::exp(sink - top);
       for (std::int64_t c = 0; c < columns; ++c, ++at) {
         double sum = 0, size = 0;
@@ -148,7 +195,7 @@ void compare_split(const SplitCase& one, const SplitData& data, const std::vecto
           sum += term;
           size += std::abs(term);
         }
-        if (total > 0) sum /= total, size /= total;
+        if (!(total <= 0)) sum /= total, size /= total;
         const double got = out[static_cast<std::size_t>(at)];
         if (!std::isfinite(sum)) {
           ++infinities;
@@ -160,7 +207,7 @@ void compare_split(const SplitCase& one, const SplitData& data, const std::vecto
       }
     }
   CHECK(worst < 4);
-  CHECK((infinities > 0) == one.infinite);
+  CHECK((infinities > 0) == (one.infinite || one.odd));
 }
 
 TEST_CASE("the device file of fp32 attention computes the definition on a CPU, whatever the tiles") {
@@ -174,6 +221,8 @@ TEST_CASE("the device file of fp32 attention computes the definition on a CPU, w
       {{.batch = 2, .heads = 3, .queries = 66, .keys = 50, .features = 16, .mask = 1, .sink = true}, {1, 32, 2, 1}},
       {{.batch = 1, .heads = 1, .queries = 64, .keys = 64, .features = 16, .sink = true}, {1, 32, 2, 1}, true},
       {{.batch = 1, .heads = 2, .queries = 64, .keys = 96, .features = 16, .mask = 2}, {1, 32, 2, 1}, false, true},
+      {{.batch = 5, .heads = 4, .queries = 2, .keys = 2, .features = 32}, {1, 16, 2, 1}, false, false, true},
+      {{.batch = 1, .heads = 2, .queries = 66, .keys = 50, .features = 16}, {1, 32, 2, 1}, false, false, true},
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/split_attention.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", sm90_ptx}, {"sm90/wgmma.cuh", sm90_wgmma}}};

@@ -102,7 +102,7 @@ class FusionPlanner {
         if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
-        if (!region || region->kernel.anchor != Anchor::contraction || leaves_its_loop(regions[a], *region) ||
+        if (!region || !stays_product(regions[a], *region) ||
             seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
           apart.emplace(keys_[a], keys_[b]);
           continue;
@@ -259,9 +259,14 @@ class FusionPlanner {
     return partition_.regions[r].before.empty() && !partition_.regions[r].library;
   }
 
-  /// Whether a slower loop computes what the product has become with more behind it, or tensor cores no longer do.
-  bool leaves_its_loop(const Region& product, const Region& more) const {
-    return tensor_loop(more.kernel, device_) < tensor_loop(product.kernel, device_);
+  /// Whether what the product has become with more behind it is a product that gives values of one graph, and whose
+  /// sums no slower loop computes.
+  bool stays_product(const Region& product, const Region& more) const {
+    if (more.kernel.anchor != Anchor::contraction) return false;
+    const auto local =
+        std::ranges::count_if(more.outputs, [&](int v) { return static_cast<std::size_t>(v) >= options_.local; });
+    if (local != 0 && local != std::ssize(more.outputs)) return false;
+    return tensor_loop(more.kernel, device_) >= tensor_loop(product.kernel, device_);
   }
 
   /// Whether all that a kernel stores is what rows are folded to.
@@ -656,8 +661,7 @@ class FusionPlanner {
     hand_on(first, rest, partition_.regions[region].given, outputs);
     std::vector<Region> by;
     auto whole = lowered(first, outputs, partition_.regions[region].given);
-    if (!whole || whole->kernel.anchor != Anchor::contraction || leaves_its_loop(partition_.regions[region], *whole))
-      return std::nullopt;
+    if (!whole || !stays_product(partition_.regions[region], *whole)) return std::nullopt;
     by.push_back(std::move(*whole));
     for (std::size_t i = 0; i < readers.size(); ++i) {
       const Region& reader = partition_.regions[readers[i]];
@@ -849,8 +853,10 @@ Result<Partition> rewritten_with_epilogues(const ir::Graph& graph, const Partiti
   PartitionOptions cutting;
   cutting.limits = options.limits;
   PLANISH_TRY(const Partition apart, partition(rewritten, cutting));
+  FusionOptions own = options;
+  own.local = local;
   auto joined =
-      partition_rewritten(graph, base, rewritten, local, with_epilogues(rewritten, apart, device, options), cutting);
+      partition_rewritten(graph, base, rewritten, local, with_epilogues(rewritten, apart, device, own), cutting);
   if (joined) return joined;
   PLANISH_TRY(Partition plain, partition_rewritten(graph, base, rewritten, local, apart, cutting));
   return with_epilogues(graph, std::move(plain), device, options);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "codegen/genome.h"
@@ -22,6 +23,8 @@ struct FusionOptions {
   std::size_t most_joined = 4;    ///< likewise of kinds of kernels that can be one
   std::size_t most_tried = 64;    ///< ways that are looked at, of each kernel and of kinds of joining
   LowerLimits limits;
+  /// Values from there on are a rewritten graph's own: no product gives such beside others.
+  std::size_t local = std::numeric_limits<std::size_t>::max();
 };
 
 /// One kernel in place of two, or of all those of one size that wait for nothing of each other (whatever the model of
@@ -35,10 +38,10 @@ struct FusionOptions {
 std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& partition, const Device& device,
                                      const FusionOptions& options = {});
 
-/// The partition with every product taking in, one after the other, the kernels behind it that compute element by
-/// element or fold windows, where one kernel moves less than two: where the device's template for products takes them
-/// along for little, that is what a search should look at first. The other way, a product that PyTorch may run and a
-/// kernel for the rest, is among fusion_plans() of what this gives.
+/// The partition with every product computing what its readers share, and taking in, one after the other, the kernels
+/// behind it that compute element by element or fold windows, where one kernel moves less than two: where the device's
+/// template for products takes them along for little, that is what a search should look at first. The other way, a
+/// product that PyTorch may run and a kernel for the rest, is among fusion_plans() of what this gives.
 Partition with_epilogues(const ir::Graph& graph, Partition partition, const Device& device,
                          const FusionOptions& options = {});
 
