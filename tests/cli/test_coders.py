@@ -134,7 +134,7 @@ def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.Te
     """The row is computed once: a factor of more than ten in the arithmetic, which no noise hides."""
     home = Home(tmp_path_factory.mktemp("better"))
     home.task(ONE, "coder.py")
-    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "8", "--coder", "python3 coder.py")
+    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "10", "--coder", "python3 coder.py")
     code, result = home.document(*command)
     assert code == 0 and result["search"]["coders"][0]["passed"] == 1, result
     assert next(r["genome"] for r in result["regions"] if r["id"] == "r0").startswith("source "), result["regions"]
@@ -240,7 +240,7 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     """In place of all regions and of what lies between them; judged at the task's own boundary, composed, verified and derived again."""
     home = Home(tmp_path_factory.mktemp("whole"))
     home.task(WHOLE, "coder.py")
-    command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "12", "--coder", "python3 coder.py")
+    command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "24", "--coder", "python3 coder.py")
     code, result = home.document(*command)
     first, heard = json.loads((home.path / "heard.json").read_text())
     assert "in0: f32[64, 4096]" in first["description"] and first["fallback_ms"] > 0
