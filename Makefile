@@ -31,8 +31,8 @@ PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev
 CHECK_PACKAGES := clang-format-19 clang-tidy-19
 
 PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest -o cache_dir=$(abspath $(BUILD))/pytest
-# The slow ones first.
-SUITE := tests/cli tests/cheats tests/random_graphs tests/operators tests/triton_emit tests/python tests/docs
+# The slow files first, in this order: xdist would begin with those that have most tests, and end with one that takes a minute, alone.
+SUITE := tests/docs tests/cli tests/cheats tests/random_graphs tests/operators tests/triton_emit tests/python
 
 .PHONY: demo docs test golden browser build wheel dist test-ray test-gpu cheats compatibility soak sanitize setup setup-models setup-triton setup-mcp setup-docs check lint tidy clean
 
@@ -114,7 +114,7 @@ test: build lint browser setup-triton setup-mcp setup-docs
 	@# One thread: the tensors are small, and other processes share the cores. Two at once: most of a test is waiting for processes. What fails so is
 	@# run again with the machine to itself, since some of it searches under limits of time; both runs are printed, the second decides, and what
 	@# passed in it alone is named at the end: no test asks for a gain that a busy machine hides, so that a name there is a question.
-	@$(PYTEST) -n 2 --dist loadfile $(SUITE) || { [ $$? -eq 1 ] && cp $(BUILD)/pytest/v/cache/lastfailed $(BUILD)/failed-beside-others.json && \
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(SUITE) || { [ $$? -eq 1 ] && cp $(BUILD)/pytest/v/cache/lastfailed $(BUILD)/failed-beside-others.json && \
 	  echo "again, one at a time, what failed beside others:" >&2 && $(PYTEST) --last-failed --last-failed-no-failures none $(SUITE) && \
 	  echo "passed, but only with the machine to themselves (what they ask may hang on the clock, or a regression hide behind it):" >&2 && \
 	  sed -n 's/^ *"\(.*\)": true,*$$/  \1/p' $(BUILD)/failed-beside-others.json >&2; }

@@ -129,16 +129,16 @@ class Answer:
         self.fds = list(fds)
 
 
-_listener: Callable[[str], None] | None = None
+_listener: Callable[[str, float], None] | None = None
 _bell: socket.socket | None = None
 _BELL_BYTES = 64
 
 
-def report_stage(stage: str) -> None:
-    """Says what foreign code is about to be run ("importing it"): whoever waits names it when this process hangs or dies in it.
-    Nothing happens in a process that serves nobody."""
+def report_stage(stage: str, seconds: float = 0) -> None:
+    """Says what foreign code is about to be run ("importing it"): whoever waits names it when this process hangs or dies in it. `seconds`: how long
+    it takes by what was measured, where that is known. Nothing happens in a process that serves nobody."""
     if _listener is not None:
-        _listener(stage)
+        _listener(stage, seconds)
 
 
 def await_bell() -> bytes:
@@ -193,8 +193,8 @@ def serve(channel: Channel, methods: dict[str, Handler]) -> None:
     """Answers requests until the channel closes. PlanishError becomes an error answer, any other exception `internal`."""
     global _listener, _bell
 
-    def tell(stage: str) -> None:
-        channel.send({"event": "stage", "stage": stage})
+    def tell(stage: str, seconds: float) -> None:
+        channel.send({"event": "stage", "stage": stage} | ({"seconds": seconds} if seconds > 0 else {}))
 
     _listener, _bell = tell, channel.connection
     try:

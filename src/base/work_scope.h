@@ -17,6 +17,7 @@ namespace planish {
 struct WorkReport {
   std::string_view text;
   int number = 0, all = 0;
+  double seconds = 0;  ///< it takes so many more, by what was measured; 0 where nobody can say
 };
 
 /// What the work that this thread does now is for: until when somebody waits for it, and who hears what it waits for

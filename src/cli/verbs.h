@@ -121,6 +121,7 @@ int show_verb(const ShowVerb& options, const Output& output);
 
 struct ReportVerb {
   std::string run, out, store;
+  bool watch = false;  ///< the page is written anew until the run has ended
 };
 int report_verb(const ReportVerb& options, const Output& output);
 

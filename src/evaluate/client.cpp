@@ -39,6 +39,7 @@ struct EvaluatorClient::State {
     fields.text("text", text);
     fields.integer("number", report.number, ObjectReader::Need::optional);
     fields.integer("all", report.all, ObjectReader::Need::optional);
+    fields.number("seconds", report.seconds, ObjectReader::Need::optional);
     if (!fields.finish().has_value()) return;
     report.text = text;
     const std::scoped_lock lock(mutex);

@@ -67,6 +67,7 @@ class Client {
                           [this](const WorkReport& report) {
                             Json event{{"event", "work"}, {"text", report.text}};
                             if (report.all > 0) event.update({{"number", report.number}, {"all", report.all}});
+                            if (report.seconds > 0) event["seconds"] = report.seconds;
                             std::scoped_lock lock(send_mutex_);
                             (void)channel_.send(dump_json(event), {}, deadline_in(60));
                           });

@@ -19,6 +19,7 @@ using namespace session;
 struct Report {
   store::RunRecord run;
   std::string state;  ///< the run's; a run whose process is gone is not running
+  bool goes_on() const { return state == "running"; }
 
   struct Time {
     std::string name;

@@ -161,6 +161,8 @@ std::string report_page(const Report& report) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src "
       "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+  // There is more to show soon (`planish report --watch`).
+  if (report.goes_on()) out += "<meta http-equiv=\"refresh\" content=\"5\">\n";
   out += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header><h1>{}</h1></header>\n<main>\n",
                      html::escape(title), page::style(), html::escape(title));
   out += section("baselines", "What came of it", conclusion(report));

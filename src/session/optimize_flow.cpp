@@ -31,6 +31,7 @@
 #include "session/recording.h"
 #include "session/region_evaluator.h"
 #include "session/replay.h"
+#include "session/said_once.h"
 #include "session/search_report.h"
 #include "session/search_setup.h"
 #include "session/seeded_domain.h"
@@ -333,8 +334,7 @@ class Flow {
         }
         setup_->add(region, kept.fallback_ms, kept.bound_ms);
       } else {
-        // One region that cannot be set up costs its own speed-up, not the run.
-        world_.progress.note(fmt::format("note: region {} is left as it is: {}", region.id, known.error().message));
+        left_.add(known.error().message, region.id);  // it costs its own speed-up, not the run
       }
     }
     return store_->add_region(request_.run, kept);
@@ -379,6 +379,8 @@ class Flow {
                                    : fmt::format("measuring PyTorch's form of {} region{}", own, own == 1 ? "" : "s"));
     const WorkScope scope = within(time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    for (const std::string& line : left_.lines("region", "is left as it is", "are left as they are"))
+      world_.progress.note("note: " + line);
     setup_->add_fusions(plan_->fusions());
     PLANISH_CHECK(prepare_whole());
     result_.searched.guesses = setup_->guesses().taken;
@@ -962,6 +964,7 @@ class Flow {
   std::unique_ptr<ModelSeats> models_;  ///< likewise; null without
   std::filesystem::path folder_;
   std::unique_ptr<Plan> plan_;
+  SaidOnce left_;  ///< regions that could not be set up
   std::vector<std::string> degenerate_;
   std::vector<Note> notes_;
   std::unique_ptr<search::Search> search_;

@@ -76,6 +76,8 @@ void Progress::status(const WorkReport& report) {
   // What is behind: of the third of thirteen, two.
   const bool counts = report.number >= 1 && report.number <= report.all;
   part_ = counts ? std::optional(static_cast<double>(report.number - 1) / report.all) : std::nullopt;
+  // What was measured since the phase began may tell that it takes longer than could be known then.
+  if (report.seconds > 0) estimate_ = std::max(estimate_, seconds_since(phase_began_, clock_) + report.seconds);
   status_ = worker::printable(report.text);  // children, tasks and folders have a say in it
   // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
   if (out_.mode() == Mode::plain && status_.starts_with("waiting")) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "session/said_once.h"
 #include "session/winners.h"
 
 namespace planish::session {
@@ -148,8 +149,10 @@ Result<bool> WholeComposer::compose_with(const std::vector<std::size_t>& fusions
   if (choices.empty()) return false;
   run_.begins();
   PLANISH_TRY(auto composed, composed_of(choices, fusions, full));
-  for (const std::string& dropped : composed.dropped)
-    run_.note(fmt::format("region {} keeps its PyTorch form: the whole fails with it", dropped));
+  SaidOnce said;
+  for (const std::string& dropped : composed.dropped) said.add("the whole fails otherwise", dropped);
+  for (const std::string& line : said.lines("region", "keeps its PyTorch form", "keep their PyTorch form"))
+    run_.note(line);
   if (!composed.evaluation || !composed.evaluation->ok()) return false;
   if (is_no_faster(*composed.evaluation, whole_.evaluation)) return false;
   take(std::move(composed), std::move(choices), fusions);
@@ -203,10 +206,13 @@ void WholeComposer::take(Composed composed, std::vector<Choice> choices, const s
   whole_.used = std::move(composed.used);
   whole_.choices = std::move(choices);
   whole_.fusions = fusions;
+  SaidOnce said;
   for (const auto& [region, form] : whole_.used) {
-    if (form.is_exact)
-      run_.note(fmt::format("region {} is used without approximations: the whole fails with them", region));
+    if (form.is_exact) said.add("the whole fails with them", region);
   }
+  for (const std::string& line :
+       said.lines("region", "is used without approximations", "are used without approximations"))
+    run_.note(line);
 }
 
 }  // namespace planish::session

@@ -253,7 +253,9 @@ Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_r
         fault_ = std::move(fault);
       } else if (message["event"] == "stage" && message.contains("stage") && message["stage"].is_string()) {
         const std::string stage = printable(message["stage"].get<std::string>().substr(0, 200));
-        if (stage != std::exchange(stage_, stage)) report_work(stage_);
+        const auto told = message.find("seconds");
+        const double seconds = told != message.end() && told->is_number() ? told->get<double>() : 0;
+        if (stage != std::exchange(stage_, stage)) report_work({.text = stage_, .seconds = seconds});
       } else if (message["event"] == "sandbox" && !asked_ && sandbox_.empty() && message.contains("sandbox")) {
         sandbox_ = dump_json(message["sandbox"]);
       } else if (message["event"] == "ready" && may_be_ready) {

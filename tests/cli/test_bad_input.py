@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from command import Home, lines
 
+#: What fails before anything is compared needs no process that compiles for it.
+NO_TIMES = ("--target", "cpu", "--baselines", "none")
+
 HEAD = "import torch\nfrom torch import nn\n"
 GOOD = (
     HEAD
@@ -84,7 +87,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, sub
         home = Home(folder)
         write(folder, name, case)
         limit = ["--task-timeout", f"{case.timeout}s"] if case.timeout else []
-        return home, home.run("optimize", f"{name}.py", "--target", "cpu", "--budget", "1s", "--json", *limit)
+        return home, home.run("optimize", f"{name}.py", *NO_TIMES, "--budget", "1s", "--json", *limit)
 
     def together(folder: Path) -> tuple[Home, subprocess.CompletedProcess[str]]:
         home = Home(folder)
@@ -92,7 +95,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, sub
         for name, case in CASES.items():
             if not case.alone:
                 write(folder / "tasks", name, case)
-        return home, home.run("suite", "tasks", "--target", "cpu", "--budget", "1s", "--out", "results")
+        return home, home.run("suite", "tasks", *NO_TIMES, "--budget", "1s", "--out", "results")
 
     with ThreadPoolExecutor(2) as pool:
         suite = pool.submit(together, tmp_path_factory.mktemp("suite"))
@@ -167,14 +170,14 @@ def test_a_flood_on_stdout_is_no_trouble(home: Home) -> None:
     """A file that prints megabytes on both streams when imported, and then fails: its noise is not ours."""
     flood = "import os\nfor _ in range(400):\n    os.write(1, b'x' * 65536)\n    os.write(2, b'y' * 65536)\n"
     task = home.task(flood + "x = 1\n", "flood.py")
-    done = home.run("optimize", task, "--target", "cpu", "--json")
+    done = home.run("optimize", task, *NO_TIMES, "--json")
     refused(done, "no_model", 2, "flood.py")
     assert len(done.stdout) + len(done.stderr) < 10_000
 
 
 def test_a_folder_that_is_no_task(home: Home) -> None:
     (home.path / "folder").mkdir()
-    done = home.run("optimize", "folder", "--target", "cpu", "--json")
+    done = home.run("optimize", "folder", *NO_TIMES, "--json")
     assert done.returncode == 2
     assert "folder" in json.loads(done.stdout)["error"]["message"]
     assert lines(done.stderr, "hint: ")
@@ -205,9 +208,9 @@ def test_verbose_shows_the_traceback_of_our_own_faults(home: Home) -> None:
     source += "class Model(nn.Module):\n    def forward(self, x): return x\n    def named_buffers(self, *a, **k): raise LookupError('odd')\n"
     source += "def get_inputs(): return [torch.randn(2)]\n"
     task = home.task(source, "odd.py")
-    quiet = home.run("optimize", task, "--target", "cpu")
+    quiet = home.run("optimize", task, *NO_TIMES)
     assert quiet.returncode == 2 and "Traceback" not in quiet.stderr and "odd.py" in quiet.stderr
-    loud = home.run("optimize", task, "--target", "cpu", "-v")
+    loud = home.run("optimize", task, *NO_TIMES, "-v")
     assert "Traceback" in loud.stderr and "LookupError" in loud.stderr
 
 
@@ -221,7 +224,7 @@ def test_cuda_without_a_gpu(home: Home) -> None:
 
 def test_without_a_compiler(home: Home) -> None:
     task = home.task(GOOD)
-    done = home.run("optimize", task, "--target", "cpu", "--json", "--baselines", "none", env={"PLANISH_CXX": "/no/such/compiler"})
+    done = home.run("optimize", task, *NO_TIMES, "--json", env={"PLANISH_CXX": "/no/such/compiler"})
     refused(done, "no_compiler", 3, "/no/such/compiler")
 
 
@@ -249,7 +252,7 @@ def test_a_file_that_is_no_store(home: Home) -> None:
 def test_an_output_folder_that_cannot_be_made(home: Home) -> None:
     task = home.task(GOOD)
     (home.path / "a_file").write_text("")
-    done = home.run("optimize", task, "--target", "cpu", "--json", "--out", "a_file/below")
+    done = home.run("optimize", task, *NO_TIMES, "--json", "--out", "a_file/below")
     assert done.returncode in (2, 3)
     assert "a_file" in json.loads(done.stdout)["error"]["message"]
     assert lines(done.stderr, "hint: ")
@@ -296,7 +299,7 @@ def test_a_full_disk(home: Home, what: str) -> None:
             os.truncate(disk / "filler", (disk / "filler").stat().st_size - 8192)
         places = {"store": ["--store", str(disk / "store.db")], "out": ["--out", str(disk / "out")], "cache": [], "cache_filled_by_compiling": []}
         env = {"XDG_CACHE_HOME": str(disk / "cache")} if what.startswith("cache") else {}
-        done = home.run("optimize", task, "--target", "cpu", "--budget", "30s", "--evals", "5", "--baselines", "none", "--json", *places[what], env=env)
+        done = home.run("optimize", task, *NO_TIMES, "--budget", "30s", "--evals", "5", "--json", *places[what], env=env)
     refused(done, "disk_full", 3, str(disk))
 
 
@@ -304,7 +307,7 @@ def test_a_read_only_store(home: Home) -> None:
     task = home.task(GOOD)
     with small_disk(home.path / "small", "1m") as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, capture_output=True)
-        refused(home.run("optimize", task, "--target", "cpu", "--json", "--store", str(disk / "store.db")), "store_unwritable", 3, str(disk))
+        refused(home.run("optimize", task, *NO_TIMES, "--json", "--store", str(disk / "store.db")), "store_unwritable", 3, str(disk))
 
 
 @pytest.mark.parametrize(

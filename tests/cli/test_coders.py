@@ -134,7 +134,7 @@ def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.Te
     """The row is computed once: a factor of more than ten in the arithmetic, which no noise hides."""
     home = Home(tmp_path_factory.mktemp("better"))
     home.task(ONE, "coder.py")
-    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "14", "--coder", "python3 coder.py")
+    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "10", "--coder", "python3 coder.py")
     code, result = home.document(*command)
     assert code == 0 and result["search"]["coders"][0]["passed"] == 1, result
     assert next(r["genome"] for r in result["regions"] if r["id"] == "r0").startswith("source "), result["regions"]

@@ -189,15 +189,16 @@ def test_heads_without_end_and_clients_that_go_harm_nobody(endpoint: Endpoint, c
 
 def test_a_full_queue_says_when_to_come_again(endpoint: Endpoint, client: Environment) -> None:
     taken, refused = [], None
+    wrong = RIGHT.replace("2 *", "3 *")  # which nobody times
     for _ in range(4):  # one is judged, two wait
         try:
-            taken.append(client.submit(RIGHT, "small"))
+            taken.append(client.submit(wrong, "small"))
         except EndpointError as error:
             refused = error
     assert refused and (refused.status, refused.kind) == (429, "queue_full") and int(refused.hint) >= 1
     grade = client.grade(RIGHT, "small")  # waits for its place
     assert grade.correct
-    assert all((found := client.result(one, wait=120)) and found.correct for one in taken)
+    assert all((found := client.result(one, wait=120)) and found.outcome == "wrong" for one in taken)
 
 
 @pytest.mark.parametrize("word", ["verify", "evaluator", "planish.runner", "planish.oracle"])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from command import BINARY, Home, processes_with
 from optimised_task import SMALL
 from test_try import FUNCTION, source
 
-pytest.importorskip("mcp", reason="the Python package mcp is not installed (make setup-mcp)")
-from mcp import Client, MCPError, StdioServerParameters
+if TYPE_CHECKING:  # it takes seconds, and one process of the test run needs it
+    from mcp import Client
 
 
 def answered(result: Any) -> dict[str, Any]:
@@ -51,6 +51,8 @@ async def tries(client: Client, home: Home) -> None:
 
 
 async def learns(client: Client) -> None:
+    from mcp import MCPError
+
     resources = {r.name: str(r.uri) for r in (await client.list_resources()).resources}
     assert "pointwise" in resources and len((await client.list_resource_templates()).resource_templates) == 2
     text = (await client.read_resource(resources["pointwise"])).contents[0].text
@@ -112,6 +114,9 @@ async def cancels(client: Client) -> None:
 
 
 def test_a_whole_session(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the Python package mcp is not installed (make setup-mcp)")
+    from mcp import Client, StdioServerParameters
+
     home = Home(tmp_path)
     home.task(SMALL)
     home.task("x = 1\n", "broken.py")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import itertools
 import json
@@ -133,6 +135,29 @@ def test_a_run_without_a_result_still_reports(optimised: Optimised, tmp_path: Pa
     database.close()
     page, _ = written(home, optimised.result["run"])
     assert "killed" in page.words and "Nothing passed." in page.words
+
+
+def test_a_page_follows_its_run_until_that_has_ended(optimised: Optimised, tmp_path: Path) -> None:
+    shutil.copytree(optimised.home.path / "data", tmp_path / "data")
+    (tmp_path / "locks").mkdir(mode=0o700)
+    home, run, env = Home(tmp_path), optimised.result["run"], {"XDG_RUNTIME_DIR": str(tmp_path / "locks")}
+
+    def ends_as(state: str) -> None:
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / "planish" / "store.db")) as database, database:
+            database.execute("update runs set state=?", (state,))
+
+    ends_as("running")
+    with (tmp_path / "locks" / f"planish-run-{run}.lock").open("w") as lock:  # as the command holds it that works on the run
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = home.start("report", run, "--watch", "--out", "live.html", env=env)
+        assert command.stderr is not None and "live.html (open it" in command.stderr.readline()
+        page = Page((tmp_path / "live.html").read_text())
+        assert [found for name, found in page.tags if name == "meta" and found.get("http-equiv") == "refresh"]
+        assert command.poll() is None
+        ends_as("finished")
+        said, _ = command.communicate(timeout=60)
+    assert command.returncode == 0 and said.strip() == str(tmp_path / "live.html")
+    assert 'http-equiv="refresh"' not in (tmp_path / "live.html").read_text()
 
 
 def let_all_pass(database: sqlite3.Connection, objects: Path) -> list[str]:

@@ -140,6 +140,14 @@ TEST_CASE("the archive's 36 cells, each with the candidate that a click shows") 
   CHECK(map.find("data-pick=\"0\"") == std::string::npos);
 }
 
+TEST_CASE("a page is read anew while its run goes on, and no longer") {
+  Report report = sample();
+  for (const auto& [state, times] : {std::pair{"running", 1}, {"finished", 0}, {"killed", 0}}) {
+    report.state = state;
+    CHECK(count(report_page(report), "http-equiv=\"refresh\"") == static_cast<std::size_t>(times));
+  }
+}
+
 TEST_CASE("a page closes what it opens and escapes what it is told") {
   Report report = sample();
   report.regions[0].cells = {{"fused, <small>, one wave", 3.5}};

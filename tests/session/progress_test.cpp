@@ -180,6 +180,31 @@ TEST_CASE("a phase whose length is known has a bar on a terminal, until it takes
   CHECK(text.find("24 s, data set 12 [################----]") != std::string::npos);
 }
 
+TEST_CASE("what is measured in a phase says how long it takes, where its beginning could not") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  FakeClock clock;
+  {
+    Redirected redirected(ends[1]);
+    Progress progress(LiveLines::Mode::plain, clock);
+    progress.phase(Phase::check, "checking");
+    clock.advance(std::chrono::seconds(11));
+    progress.status("trying data");
+    clock.advance(std::chrono::seconds(3));
+    progress.status({.text = "trying other data", .seconds = 26});
+    clock.advance(std::chrono::seconds(8));
+    progress.status("timing it");
+    clock.advance(std::chrono::seconds(20));
+    progress.status("still timing it");
+  }
+  const std::string text = drain(ends[0]);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(text.find("checking: 11 s, trying data\n") != std::string::npos);
+  CHECK(text.find("checking: 22 s of about 40 s, timing it\n") != std::string::npos);
+  CHECK(text.find("checking: 42 s, still timing it\n") != std::string::npos);
+}
+
 TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
   ::setenv("TERM", "xterm", 1);
   int ends[2];

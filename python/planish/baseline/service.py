@@ -50,5 +50,6 @@ class Baseline:
                 gate.close()
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        report_stage(f"timing {len(params['names'])} modules in turn")
-        return self.table.time(list(params["names"]), Limits.of(params))
+        names, limits = list(params["names"]), Limits.of(params)
+        report_stage(f"timing {len(names)} modules in turn", self.table.seconds_of(names, limits))
+        return self.table.time(names, limits)

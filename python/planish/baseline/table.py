@@ -67,6 +67,7 @@ class Entry:
     module: nn.Module
     samples: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    warm: float = 0.0  # seconds of a call, as it was when the row was made
     host_us: float = 0.0
     latency: list[float] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)  # ms of calls whose results stay alive
@@ -286,8 +287,14 @@ class Table:
             start = time.perf_counter()
             self._call(entry, 0)
             self._settle()
-            warm = time.perf_counter() - start
+            entry.warm = warm = time.perf_counter() - start
         return entry, max(0.0, spent - _WARM_UP * warm)
+
+    def seconds_of(self, names: list[str], limits: Limits) -> float:
+        """What timing them may take, by what a call of each took: few calls end before the limit, and where results are kept it is asked once more."""
+        rows = [self.entries[n] for n in names if n in self.entries]
+        calls = 2 * max(2, len(self.sets)) * sum(entry.warm for entry in rows)
+        return calls + len(rows) * limits.max_seconds * (1 if self.device.type == "cuda" else 2)
 
     def time(self, names: list[str], limits: Limits) -> dict[str, Any]:
         """{times: {name: timing}, errors: {name: error}}. `max_seconds` holds for each name."""

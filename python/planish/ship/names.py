@@ -6,17 +6,22 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 from __future__ import annotations
 
 import ast
+import contextlib
+import contextvars
 import dis
 import functools
 import gc
 import hashlib
+import importlib.metadata
 import inspect
 import itertools
+import json
 import os
 import re
 import sys
 import sysconfig
 import textwrap
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -52,9 +57,35 @@ _MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
 
 
-@functools.cache
+#: While code of editable packages is taken for the user's: the files of theirs that were asked for. None: it is taken for installed.
+_edited: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("_edited", default=None)
+
+
+@contextlib.contextmanager
+def editable_is_own() -> Iterator[set[str]]:
+    """Within it, what `pip install --editable` points to is the user's, who may be working on it. The set says which of its files were asked for."""
+    met: set[str] = set()
+    token = _edited.set(met)
+    try:
+        yield met
+    finally:
+        _edited.reset(token)
+
+
 def whose(file: str | None) -> str:
     """`torch`, `stdlib`, `installed` (another package) or `own` (the user's), by the file that code or a module comes from."""
+    home = _home(file)
+    if home != "editable":
+        return home
+    met = _edited.get()
+    if met is None:
+        return "installed"
+    met.add(str(file))
+    return "own"
+
+
+@functools.cache
+def _home(file: str | None) -> str:
     if not file or file.startswith("<"):
         return "stdlib" if file and file.startswith("<frozen") else "own"
     if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_FOLDERS["installed"]):
@@ -67,7 +98,40 @@ def whose(file: str | None) -> str:
         if part in _packages_in(folder):
             return "installed"
         folder, part = os.path.split(folder)
-    return "own"
+    return "editable" if (_package_of(file) + os.sep).startswith(_editable_roots()) else "own"
+
+
+def _package_of(file: str) -> str:
+    """The folder of the outermost package that a file belongs to; empty of a script."""
+    folder, found = os.path.dirname(os.path.realpath(file)), ""
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, found = os.path.dirname(folder), folder
+    return found
+
+
+@functools.cache
+def _editable_roots() -> tuple[str, ...]:
+    """The projects that stand in for installed packages (`pip install --editable`): packages inside them are such, scripts beside those are not."""
+    found: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        try:
+            told = json.loads(distribution.read_text("direct_url.json") or "{}")
+            if told.get("dir_info", {}).get("editable"):
+                found.add(os.path.realpath(urllib.parse.unquote(urllib.parse.urlsplit(told["url"]).path)) + os.sep)
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue
+    for folder in sys.path:
+        try:
+            links = [entry.path for entry in os.scandir(folder or ".") if entry.name.endswith(".egg-link")]  # of older versions of pip
+            found.update(os.path.realpath(text.splitlines()[0]) + os.sep for link in links if (text := _text_of(link)))
+        except OSError:
+            continue
+    return tuple(sorted(found))
+
+
+def _text_of(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 @functools.cache

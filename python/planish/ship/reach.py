@@ -84,18 +84,29 @@ _CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of n
 REMEDY = "leave that part out of forward, or do it before the module is called: a program only runs where all that forward reads is known to be as it was"
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
 _DEEP = 2  # calls inside installed packages that are followed
+_LIBRARIES: weakref.WeakSet[type] = weakref.WeakSet()  # classes of modules for which editable packages turned out to be installed ones
 
 
 def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
     """Freezes what `root`'s forward can reach now. `bound`: names of parameters and buffers that are compared elsewhere. Never raises for what it
-    finds: `problem` says what cannot be frozen."""
+    finds: `problem` says what cannot be frozen. Editable packages are the user's code, unless that has a problem: a library from a checkout."""
+    if type(root) not in _LIBRARIES:
+        with names.editable_is_own() as edited:
+            found = _reach(root, set(bound))
+        if not (edited and found.problem):
+            return found
+        _LIBRARIES.add(type(root))
+    return _reach(root, set(bound))
+
+
+def _reach(root: nn.Module, bound: set[str]) -> Reached:
     known: set[str] = set()
     asked: set[str] = set()
     others: set[str] = set()
     spelled: set[str] = set()
     wide = formats = False
     while True:
-        walk = _Walk(root, frozenset(known), frozenset(asked), wide, set(bound))
+        walk = _Walk(root, frozenset(known), frozenset(asked), wide, bound)
         walk.spelled, walk.may_format, walk.of_tensors = frozenset(spelled), formats, None if wide else frozenset(others) - _TENSOR_NAMES
         try:
             walk.run()

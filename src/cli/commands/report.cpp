@@ -13,9 +13,12 @@ class ReportCommand : public Command {
     verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
     verb_->add_option("--out", options_.out, "File to write, or a folder; else planish-report-RUN.html here")
         ->type_name("FILE.html");
+    verb_->add_flag("--watch", options_.watch,
+                    "Write it anew until the run has ended; an open page shows it by itself");
     add_store(verb_, options_.store);
     add_output(verb_, output);
-    add_examples(verb_, {{"planish report latest", "writes planish-report-RUN.html"}});
+    add_examples(verb_, {{"planish report latest", "writes planish-report-RUN.html"},
+                         {"planish report latest --watch", "while it runs, beside it: open the page and look"}});
   }
   std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
     if (!verb_->parsed()) return std::nullopt;

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch._inductor import compile_fx
-from torch._inductor.runtime.benchmarking import benchmarker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 
@@ -50,6 +48,10 @@ def test_what_is_compiled_is_handed_over_and_measured_behind_the_gate(monkeypatc
         events.append(name)
         return name
 
+    # Here, where one process of the test run imports it.
+    from torch._inductor import compile_fx
+    from torch._inductor.runtime.benchmarking import benchmarker
+
     monkeypatch.setattr(compile_fx, "compile_fx", made)
     monkeypatch.setattr(type(benchmarker), "benchmark", lambda self, name: made(name))
     before = dict(vars(benchmarker))
@@ -61,6 +63,8 @@ def test_what_is_compiled_is_handed_over_and_measured_behind_the_gate(monkeypatc
 
 
 def test_it_is_all_put_back_after_a_failure() -> None:
+    from torch._inductor import compile_fx
+
     before = compile_fx.compile_fx
     with pytest.raises(ValueError, match="no"), device_behind(Recorder([])):
         raise ValueError("no")

@@ -18,7 +18,6 @@ import small_tasks  # noqa: E402
 import suite_table  # noqa: E402
 
 TASKS = sorted((ROOT / "examples" / "suite").glob("*.py"))
-ENTRIES = suite_table.entries()
 MOST_MEGABYTES = 2500
 
 _PRODUCT = r"linear|matmul|addmm|bmm|baddbmm|mm"
@@ -49,6 +48,11 @@ def _class(name: str) -> str:
     return name.split("_")[0]
 
 
+@pytest.fixture(scope="module")
+def entries() -> list[suite_table.Entry]:
+    return suite_table.entries()
+
+
 @pytest.mark.parametrize("path", TASKS, ids=[path.stem for path in TASKS])
 def test_is_captured_at_its_small_size_and_of_its_class(path: Path, tmp_path: Path) -> None:
     small = tmp_path / path.name
@@ -68,28 +72,28 @@ def test_is_captured_at_its_small_size_and_of_its_class(path: Path, tmp_path: Pa
         assert any(p.shape[1] == 1 for p in weights)
 
 
-def test_no_class_dtype_or_kind_of_size_is_missing() -> None:
-    assert len(ENTRIES) >= 60
-    classes = Counter(_class(e.name) for e in ENTRIES)
+def test_no_class_dtype_or_kind_of_size_is_missing(entries: list[suite_table.Entry]) -> None:
+    assert len(entries) >= 60
+    classes = Counter(_class(e.name) for e in entries)
     assert set(classes) == set(suite_table.CLASSES) and min(classes.values()) >= 2
-    dtypes = Counter(dtype for e in ENTRIES for dtype in e.dtypes)
+    dtypes = Counter(dtype for e in entries for dtype in e.dtypes)
     assert min(dtypes[name] for name in ("fp32", "bf16", "fp16")) >= 12
-    odd = [e for e in ENTRIES if any(size % 2 and size > 3 for size in e.sizes)]
+    odd = [e for e in entries if any(size % 2 and size > 3 for size in e.sizes)]
     assert len(odd) >= 15
-    assert [e.name for e in ENTRIES if "odd" in e.name and e not in odd] == []
-    assert [e.name for e in ENTRIES if e.megabytes > MOST_MEGABYTES] == []
+    assert [e.name for e in entries if "odd" in e.name and e not in odd] == []
+    assert [e.name for e in entries if e.megabytes > MOST_MEGABYTES] == []
 
 
-def test_networks_are_in_the_mode_that_their_name_says() -> None:
-    networks = [e for e in ENTRIES if e.name.startswith("network")]
+def test_networks_are_in_the_mode_that_their_name_says(entries: list[suite_table.Entry]) -> None:
+    networks = [e for e in entries if e.name.startswith("network")]
     assert [e.name for e in networks if e.name.endswith("_train") != e.training] == []
     assert {e.name.rpartition("_")[2] for e in networks} == {"train", "eval"}
 
 
-def test_the_table_of_the_readme_is_what_the_tasks_are() -> None:
+def test_the_table_of_the_readme_is_what_the_tasks_are(entries: list[suite_table.Entry]) -> None:
     text = suite_table.README.read_text()
-    assert suite_table.replaced(text, suite_table.table(ENTRIES)) == text, "run python bench/suite_table.py --write"
-    assert f"{len(ENTRIES)} tasks of our own in {len(suite_table.CLASSES)} classes" in text
+    assert suite_table.replaced(text, suite_table.table(entries)) == text, "run python bench/suite_table.py --write"
+    assert f"{len(entries)} tasks of our own in {len(suite_table.CLASSES)} classes" in text
 
 
 @pytest.mark.parametrize(
