@@ -21,6 +21,7 @@ from planish.capture.grouped import grouped_product
 from planish.capture.opaque import Module
 from planish.capture.packed_attention import ATTENTION, packed_attention
 from planish.oracle import layout, module_runs
+from planish.oracle.attention_overflow import leave_open
 from planish.oracle.promoted import promote, promote_dtype, to_tf32
 from planish.oracle.sample import FEW, has_few_values, sample
 from planish.oracle.temporaries import temporaries
@@ -205,6 +206,9 @@ class Double(Mode):
             return [_divided_by_six(name, _bound(node, wide_args, wide_kwargs)["self"])]
         try:
             results = [promote(r) if r is not None else None for r in _flat(_call(node, wide_args, wide_kwargs))]
+            if name == "scaled_dot_product_attention" and results[0] is not None:
+                call = _bound(node, wide_args, wide_kwargs)
+                results[0] = leave_open(results[0], call["query"], call["key"], _bound(node, node.args, node.kwargs)["query"].meta["val"].dtype)
             if name in ("var_mean", "std_mean") and results[1] is not None:
                 results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
             if name == "_native_batch_norm_legit_functional":

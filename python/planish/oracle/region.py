@@ -492,7 +492,7 @@ def _judged(expected: Expected, data: DataSet, stage: str) -> dict[str, Any]:
             trouble, text = (trouble, text) if trouble is not None else pooled
         rows.append(row)
         if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
-            problem, message = trouble, f"{slot.name}: {text}"
+            problem, message = trouble, f"{slot.name}: {text}" + ("" if data.regime == "task" else f"; on data of kind `{data.regime}`")
     return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
 
 

@@ -1,0 +1,38 @@
+"""Rows of attention whose products of queries and keys leave the numbers before they are scaled.
+
+Torch's composed form of attention takes the root of the scale to both factors first, its fused kernels scale the products: where these overflow one
+gives numbers and the others NaN, so that neither is a property of the task."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+_ROWS = 1024  #: queries at once
+
+
+def overflowing_rows(query: torch.Tensor, key: torch.Tensor, largest: float) -> torch.Tensor | None:
+    """Of `query` (..., heads, l, e) and `key` (..., heads or a divisor of these, s, e) in fp64: rows of which some product is beyond `largest`, as
+    (..., heads, l) of booleans; None where none is. What a mask hides counts."""
+    if query.numel() == 0 or key.numel() == 0:
+        return None
+    if float(query.abs().amax()) * float(key.abs().amax()) * query.shape[-1] <= largest:
+        return None
+    if query.ndim > 2 and key.shape[-3] != query.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    key = key.expand(*query.shape[:-2], *key.shape[-2:])
+    queries, keys = query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
+    beyond = torch.zeros(queries.shape[:2], dtype=torch.bool, device=query.device)
+    for head in range(queries.shape[0]):
+        for begin in range(0, queries.shape[1], _ROWS):
+            products = queries[head, begin : begin + _ROWS] @ keys[head].transpose(0, 1)
+            beyond[head, begin : begin + _ROWS] = ~(products.abs() <= largest).all(-1) & products.isfinite().all(-1)
+    return beyond.reshape(query.shape[:-1]) if bool(beyond.any()) else None
+
+
+def leave_open(result: torch.Tensor, query: torch.Tensor, key: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The result (..., l, v) in fp64 of attention whose factors have `dtype`, with NaN in such rows: sums of anything narrower are in f32."""
+    largest = torch.finfo(torch.promote_types(dtype, torch.float32)).max
+    rows = None if math.isinf(largest) or dtype == torch.float64 else overflowing_rows(query, key, largest)
+    return result if rows is None else result.masked_fill(rows.unsqueeze(-1), math.nan)
