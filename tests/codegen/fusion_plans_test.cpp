@@ -345,24 +345,31 @@ int linear(GraphBuilder& g) {
   return g.node("linear.default", {V("input", x), V("weight", w)}, {512, 256}, DType::bf16);
 }
 
-/// How many kernels there are when products have taken in what they can. Each of these, and of the other ways to cut
-/// the graph, has a guess on the device.
-std::size_t kernels_with_epilogues(const ir::Graph& graph, const Device& device) {
-  FusionOptions options;
+/// The kernels when products have taken in what they can. Each of these, and of the other ways to cut the graph, has a
+/// guess on the device.
+Partition joined_with_epilogues(const ir::Graph& graph, const Device& device, FusionOptions options = {}) {
   options.limits.contractions = true;
   options.limits.narrow_products = tensor_cores(device) == TensorCores::warps;
   PartitionOptions cutting;
   cutting.limits = options.limits;
   const auto apart = partition(graph, cutting);
   REQUIRE(apart);
-  const Partition joined = with_epilogues(graph, *apart, device, options);
+  Partition joined = with_epilogues(graph, *apart, device, options);
   const auto can = [&](const Region& region) {
     CHECK(schedule_lacks(region.kernel, device).empty());
     CHECK_FALSE(seeds(region.kernel, device).empty());
   };
   std::ranges::for_each(joined.regions, can);
   for (const FusionPlan& way : fusion_plans(graph, joined, device, options)) std::ranges::for_each(way.by, can);
-  return joined.regions.size();
+  return joined;
+}
+std::size_t kernels_with_epilogues(const ir::Graph& graph, const Device& device) {
+  return joined_with_epilogues(graph, device).regions.size();
+}
+
+int sum_of(GraphBuilder& g, int a, int b) {
+  const ir::Value like = g.graph.values[static_cast<std::size_t>(a)];
+  return g.node("add.Tensor", {V("self", a), V("other", b), I("alpha", 1)}, like.shape, like.dtype);
 }
 
 }  // namespace
@@ -417,4 +424,74 @@ TEST_CASE("what would take a product from the tensor cores stays behind it") {
   two.output(two.node("neg.default", {V("self", sums)}, {512, 256}, DType::bf16));
   CHECK(kernels_with_epilogues(two.graph, older("sm_80")) == 2);
   CHECK(kernels_with_epilogues(two.graph, h200()) == 1);
+}
+
+TEST_CASE("a product takes in what the device file does not compute where that saves more than the other loop costs") {
+  const auto kernels = [](std::int64_t depth) {
+    GraphBuilder two;  // results
+    const int x = two.input({4096, depth}, DType::bf16), w = two.input({1024, depth}, DType::bf16);
+    const int y = two.node("linear.default", {V("input", x), V("weight", w)}, {4096, 1024}, DType::bf16);
+    two.output(two.node("relu.default", {V("self", y)}, {4096, 1024}, DType::bf16));
+    two.output(two.node("neg.default", {V("self", y)}, {4096, 1024}, DType::bf16));
+    return kernels_with_epilogues(two.graph, h200());
+  };
+  CHECK(kernels(64) == 1);
+  CHECK(kernels(16384) == 2);
+}
+
+TEST_CASE("a product gives values of one graph") {
+  GraphBuilder g;
+  const int y = convolved(g);
+  g.output(g.node("relu.default", {V("self", y)}, {8, 32, 32, 32}));
+  const int local = g.node("neg.default", {V("self", y)}, {8, 32, 32, 32});
+  g.output(local);
+  CHECK(kernels_with_epilogues(g.graph, h200()) == 1);
+  FusionOptions options;
+  options.local = static_cast<std::size_t>(local);
+  CHECK(joined_with_epilogues(g.graph, h200(), options).regions.size() == 2);
+}
+
+TEST_CASE("a product computes what its readers would each compute of its results first, and stores that alone") {
+  GraphBuilder g;
+  const int rows = g.input({8192, 64}, DType::bf16), w = g.input({4096, 64}, DType::bf16);
+  const int y = g.node("linear.default", {V("input", rows), V("weight", w)}, {8192, 4096}, DType::bf16);
+  const int residual = g.input({8192, 4096}, DType::bf16);
+  const int x = sum_of(g, y, residual);
+  const auto fold = [&](int of, std::int64_t dim) {
+    return g.node("amax.default", {V("self", of), L("dim", {dim}), B("keepdim", false)}, {dim == 0 ? 4096 : 8192},
+                  DType::bf16);
+  };
+  SUBCASE("of one that folds what it stores") {
+    g.output(x);
+    g.output(fold(x, 0));
+  }
+  SUBCASE("of two that fold it along other dims") {
+    g.output(fold(x, 0));
+    g.output(fold(x, 1));
+  }
+  const Partition joined = joined_with_epilogues(g.graph, h200());
+  const auto product = std::ranges::find_if(
+      joined.regions, [&](const Region& r) { return std::ranges::find(r.inputs, residual) != r.inputs.end(); });
+  REQUIRE(product != joined.regions.end());
+  CHECK(product->kernel.anchor == Anchor::contraction);
+  CHECK(product->outputs == std::vector<int>{x});
+  for (const Region& r : joined.regions) CHECK(std::ranges::find(r.inputs, y) == r.inputs.end());
+}
+
+TEST_CASE("a product waits for nothing that waits for it") {
+  // What both readers compute first needs the mean of the product's rows.
+  GraphBuilder g;
+  const int y = linear(g);
+  const int mean =
+      g.node("mean.dim", {V("self", y), L("dim", {1}), B("keepdim", true), N("dtype")}, {512, 1}, DType::bf16);
+  const int apart = g.node("cumsum.default", {V("self", mean), I("dim", 0), N("dtype")}, {512, 1}, DType::bf16);
+  const int x = sum_of(g, y, apart);
+  for (const std::int64_t dim : {0, 1})
+    g.output(g.node("amax.default", {V("self", x), L("dim", {dim}), B("keepdim", false)}, {dim == 0 ? 256 : 512},
+                    DType::bf16));
+  const Partition joined = joined_with_epilogues(g.graph, h200());
+  const auto product = std::ranges::find_if(joined.regions, [&](const Region& r) {
+    return std::ranges::find(r.outputs, y) != r.outputs.end() && r.kernel.anchor == Anchor::contraction;
+  });
+  CHECK(product != joined.regions.end());
 }

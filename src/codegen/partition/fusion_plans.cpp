@@ -1,6 +1,7 @@
 #include "codegen/partition/fusion_plans.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,6 +23,9 @@ constexpr double most_times = 3;
 /// A product takes what can join it unless less of it saves more than this: the model does not know what a kernel of
 /// rows saves that computes its elements once and reads them again.
 constexpr double worth_less = 0.9;
+
+/// A printed main loop takes so many times what the device file of products does (docs/results/contraction.md).
+constexpr double printed_times = 1.2;
 
 using Nodes = std::set<int>;
 
@@ -102,8 +106,8 @@ class FusionPlanner {
         if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
-        if (!region || !stays_product(regions[a], *region) ||
-            seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
+        if (!region || !stays_product(*region) ||
+            seconds(*region) * slowed(regions[a], *region) >= seconds(regions[a]) + seconds(regions[b])) {
           apart.emplace(keys_[a], keys_[b]);
           continue;
         }
@@ -259,14 +263,19 @@ class FusionPlanner {
     return partition_.regions[r].before.empty() && !partition_.regions[r].library;
   }
 
-  /// Whether what the product has become with more behind it is a product that gives values of one graph, and whose
-  /// sums no slower loop computes.
-  bool stays_product(const Region& product, const Region& more) const {
+  /// Whether what the product has become with more behind it is a product that gives values of one graph.
+  bool stays_product(const Region& more) const {
     if (more.kernel.anchor != Anchor::contraction) return false;
     const auto local =
         std::ranges::count_if(more.outputs, [&](int v) { return static_cast<std::size_t>(v) >= options_.local; });
-    if (local != 0 && local != std::ssize(more.outputs)) return false;
-    return tensor_loop(more.kernel, device_) >= tensor_loop(product.kernel, device_);
+    return local == 0 || local == std::ssize(more.outputs);
+  }
+
+  /// How many times as long its sums take then: on a printed loop in place of the device file, or without tensor cores.
+  double slowed(const Region& product, const Region& more) const {
+    const TensorLoop before = tensor_loop(product.kernel, device_), after = tensor_loop(more.kernel, device_);
+    if (after >= before) return 1;
+    return after == TensorLoop::none ? std::numeric_limits<double>::infinity() : printed_times;
   }
 
   /// Whether all that a kernel stores is what rows are folded to.
@@ -276,9 +285,9 @@ class FusionPlanner {
 
   /// Whether a kernel needs no element again once it knows what rows are folded to, though it may store what it folds.
   static bool only_folds(const Kernel& kernel) {
-    if (kernel.anchor != Anchor::row) return false;
+    if (kernel.anchor != Anchor::row && kernel.anchor != Anchor::row_and_column) return false;
     return std::ranges::all_of(kernel.outputs, [&](const Output& output) {
-      if (output.per_row) return true;
+      if (output.per_row || output.per_column) return true;
       std::vector<int> open{output.node};
       while (!open.empty()) {
         const Node& node = kernel.nodes[static_cast<std::size_t>(open.back())];
@@ -496,27 +505,34 @@ class FusionPlanner {
 
   /// By step of the order: the steps that it waits for, at first or second hand.
   void find_waits() {
-    std::map<int, std::size_t> maker;
     place_.resize(partition_.regions.size());
     for (std::size_t i = 0; i < partition_.order.size(); ++i) {
       const Item& item = partition_.order[i];
       const auto index = static_cast<std::size_t>(item.index);
       std::vector<bool>& before = waits_.emplace_back(partition_.order.size(), false);
       for (const int v : item.is_region ? partition_.regions[index].inputs : ir::reads(graph_.nodes[index])) {
-        const auto from = maker.find(v);
-        if (from == maker.end()) continue;
+        const auto from = makers_.find(v);
+        if (from == makers_.end()) continue;
         before[from->second] = true;
         for (std::size_t s = 0; s < i; ++s) before[s] = before[s] || waits_[from->second][s];
       }
       if (item.is_region) {
         place_[index] = i;
-        for (const int v : partition_.regions[index].outputs) maker.emplace(v, i);
+        for (const int v : partition_.regions[index].outputs) makers_.emplace(v, i);
       } else {
         for (const auto& out : graph_.nodes[index].outs) {
-          if (out) maker.emplace(*out, i);
+          if (out) makers_.emplace(*out, i);
         }
       }
     }
+  }
+
+  /// Whether a step that makes one of these values waits for `region`.
+  bool waits_for(const std::vector<int>& values, std::size_t region) const {
+    return std::ranges::any_of(values, [&](int v) {
+      const auto from = makers_.find(v);
+      return from != makers_.end() && waits_[from->second][place_[region]];
+    });
   }
 
   /// Whether some other step waits for `a`, and `b` for that one.
@@ -661,7 +677,9 @@ class FusionPlanner {
     hand_on(first, rest, partition_.regions[region].given, outputs);
     std::vector<Region> by;
     auto whole = lowered(first, outputs, partition_.regions[region].given);
-    if (!whole || !stays_product(partition_.regions[region], *whole)) return std::nullopt;
+    if (!whole || !stays_product(*whole) || slowed(partition_.regions[region], *whole) > 1 ||
+        waits_for(whole->inputs, region))
+      return std::nullopt;
     by.push_back(std::move(*whole));
     for (std::size_t i = 0; i < readers.size(); ++i) {
       const Region& reader = partition_.regions[readers[i]];
@@ -811,6 +829,7 @@ class FusionPlanner {
   std::vector<std::string> keys_;         ///< by region: equal ones are scheduled alike
   std::vector<std::vector<bool>> waits_;  ///< find_waits()
   std::vector<std::size_t> place_;        ///< by region: its place in the order
+  std::map<int, std::size_t> makers_;     ///< by value: the place of the step that makes it
   /// By kernel and number of nodes: which of the nodes lie behind each cut that was kept.
   std::map<std::pair<std::string, std::size_t>, std::vector<std::vector<bool>>> cuts_;
   Nodes read_elsewhere_;  ///< values that must be in memory for others than kernels
