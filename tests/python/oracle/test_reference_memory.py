@@ -29,7 +29,7 @@ def get_init_inputs():
 
 def test_waits_until_there_is_enough_and_says_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(wire, "_listener", said.append)
+    monkeypatch.setattr(wire, "_listener", lambda stage, _seconds: said.append(stage))
     free = iter([1 << 30, 2 << 30, 3 << 30])
     assert memory.wait_for(3 << 30, lambda: next(free), 60, lambda _: None) == 2
     assert said == ["waiting for memory: 1.0 GB are free, 3.0 GB needed", "waiting for memory: 2.0 GB are free, 3.0 GB needed"]
