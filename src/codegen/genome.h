@@ -43,8 +43,8 @@ std::vector<Gene> genes(const Kernel& kernel, const Device& device);
 /// Why the kernel has no legal genome on this device; empty where it has one. Finds no genes: it may be asked of every
 /// kernel that might be.
 std::string schedule_lacks(const Kernel& kernel, const Device& device);
-/// What has tensor cores of this device compute the kernel's products, the slower first: a main loop that is printed
-/// for the kernel, or a device file.
+/// Loops by which tensor cores of this device compute the kernel's products, the slower first: one that is printed for
+/// the kernel, or a device file.
 enum class TensorLoop : std::uint8_t { none, printed, file };
 TensorLoop tensor_loop(const Kernel& kernel, const Device& device);
 /// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index

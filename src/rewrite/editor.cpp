@@ -106,15 +106,7 @@ int Editor::converted(int self, DType dtype) {
   ir::Value as = value(self);
   as.dtype = dtype;
   as.dtype_name = name(dtype);
-  return put("aten._to_copy.default",
-             {of("self", self),
-              {"dtype", ir::DTypeArg{std::string(name(dtype))}},
-              {"layout", ir::None{}},
-              {"device", ir::None{}},
-              {"pin_memory", ir::None{}},
-              flag("non_blocking", false),
-              {"memory_format", ir::None{}}},
-             std::move(as));
+  return put("aten._to_copy.default", conversion(self, dtype), std::move(as));
 }
 
 int Editor::turned(int self) {
@@ -202,6 +194,16 @@ ir::Arg dims(std::vector<std::int64_t> list) {
 }
 ir::Arg flag(std::string name, bool value) {
   return {std::move(name), value};
+}
+
+std::vector<ir::Arg> conversion(int self, DType dtype) {
+  return {of("self", self),
+          {"dtype", ir::DTypeArg{std::string(name(dtype))}},
+          {"layout", ir::None{}},
+          {"device", ir::None{}},
+          {"pin_memory", ir::None{}},
+          flag("non_blocking", false),
+          {"memory_format", ir::None{}}};
 }
 
 std::optional<Fold> linear_fold(const Editor& editor, const ir::GraphNode& node) {

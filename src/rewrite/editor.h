@@ -43,11 +43,10 @@ class Editor {
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   /// A new node too, which gives elements of `self` where they lie: those from `begin` to before `end` along a dim
   /// (`self` itself where that is all of them), and a matrix or a batch of them with its last two dims the other way
-  /// round.
+  /// round; and `self` as another type, which lies as it does.
   int slice(int self, std::size_t dim, std::int64_t begin, std::int64_t end);
-  /// A new node that gives `self` as another type, or once more, and lies as it does.
-  int converted(int self, DType dtype);
   int turned(int self);
+  int converted(int self, DType dtype);
   /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
   /// nothing reads any more.
   void replace(int index);
@@ -82,6 +81,8 @@ void redirect(ir::GraphNode& node, std::string_view name, int value);
 ir::Arg of(std::string name, int value);
 ir::Arg dims(std::vector<std::int64_t> list);
 ir::Arg flag(std::string name, bool value);
+/// Those of `aten._to_copy`, of a value to another type.
+std::vector<ir::Arg> conversion(int self, DType dtype);
 
 /// A sum or mean: of what, over which dims (ascending, not negative), whether they stay with extent 1, and the factor
 /// beside the sum.

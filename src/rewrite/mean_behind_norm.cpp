@@ -67,11 +67,7 @@ bool mean_behind_norm(Editor& editor, int index) {
     const Extents split{images, norm->groups, channels / norm->groups};
     mean = s.view(mean, split), variance = s.view(variance, split);
   }
-  // The variance of all is the mean of those of the planes, and that of their means.
-  const int middle = s.mean(mean, {dim});
-  const int away = s.subtract(mean, middle);
-  const int spread = s.mean(s.add(variance, s.multiply(away, away)), {dim});
-  const int rstd = s.rsqrt(s.add(spread, norm->eps));
+  const auto [middle, away, spread, rstd] = s.joined(mean, variance, dim, norm->eps);
   int normed = s.view(s.multiply(away, rstd), plane);
   if (norm->weight >= 0) normed = s.multiply(normed, s.view(norm->weight, each));
   if (norm->bias >= 0) normed = s.add(normed, s.view(norm->bias, each));

@@ -1,9 +1,6 @@
 #include <numeric>
-#include <string>
 
 #include "rewrite/norms.h"
-#include "rewrite/pools.h"
-#include "rewrite/products.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
@@ -75,12 +72,10 @@ bool norm_by_channels(Editor& editor, int index) {
   Steps s(editor, weight);  // in f32, of the data as they are
   auto [variance, mean] = s.variance(data, over);
   const int apart = s.view(mean, split);
-  const int middle = s.mean(apart, {2}), away = s.subtract(apart, middle);
-  // The variance of all is the mean of those of the planes, and that of their means.
-  const int spread = s.mean(s.add(s.view(variance, split), s.multiply(away, away)), {2});
-  const int scale = s.multiply(s.rsqrt(s.add(spread, norm->eps)), s.view(weight, whole));
+  const auto group = s.joined(apart, s.view(variance, split), 2, norm->eps);
+  const int scale = s.multiply(group.rstd, s.view(weight, whole));
   // Of a group for each of its channels, so that nothing of single elements is made before it is known.
-  const int total = s.view(s.subtract(apart, away), plane);
+  const int total = s.view(s.subtract(apart, group.away), plane);
   const int normed = s.add(s.multiply(s.subtract(data, total), s.view(scale, plane)), s.view(bias, each));
   const int out = narrow ? as(normed, x.dtype) : s.view(normed, x.shape);
   editor.replace(index, {{*node.outs[0], out}});

@@ -68,6 +68,13 @@ std::pair<int, int> Steps::variance(int a, Extents over) {
   return {found, editor_.add_result(left, like_)};
 }
 
+Steps::Joined Steps::joined(int mean, int variance, std::int64_t dim, double eps) {
+  const int middle = this->mean(mean, {dim}), away = subtract(mean, middle);
+  // The variance of all is the mean of those of the parts, and that of their means.
+  const int spread = this->mean(add(variance, multiply(away, away)), {dim});
+  return {middle, away, spread, rsqrt(add(spread, eps))};
+}
+
 int Steps::view(int a, const Extents& as) {
   return shape(a) == as ? a : editor_.add("aten.view.default", {of("self", a), {"size", as}}, as, like_);
 }

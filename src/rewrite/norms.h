@@ -42,6 +42,12 @@ class Steps {
   /// Of all elements, not of a sample; and the mean.
   std::pair<int, int> variance(int a, Extents over);
   int view(int a, const Extents& as);
+  /// Of parts of one size, whose mean and variance are given: the mean of all of them along a dim, how far each part's
+  /// is from that, the variance of all elements, and 1 / sqrt(variance + eps).
+  struct Joined {
+    int mean, away, variance, rstd;
+  };
+  Joined joined(int mean, int variance, std::int64_t dim, double eps);
   Extents shape(int a) const { return editor_.value(a).shape; }
 
  private:

@@ -120,15 +120,7 @@ class Composed {
 
   int cast(int self, DType dtype) {
     const std::vector<std::int64_t> shape = editor_.value(self).shape;
-    return editor_.add_as(dtype, "aten._to_copy.default",
-                          {of("self", self),
-                           {"dtype", ir::DTypeArg{std::string(name(dtype))}},
-                           {"layout", ir::None{}},
-                           {"device", ir::None{}},
-                           {"pin_memory", ir::None{}},
-                           flag("non_blocking", false),
-                           {"memory_format", ir::None{}}},
-                          shape, self);
+    return editor_.add_as(dtype, "aten._to_copy.default", conversion(self, dtype), shape, self);
   }
 
   int wide(int self) { return editor_.value(self).dtype == DType::f32 ? self : cast(self, DType::f32); }

@@ -5,8 +5,8 @@
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/product.h"
 
-/// What the device file of products (sm90/product.cuh) asks of functors whose rows are places in boxes. Private to
-/// codegen/contraction.
+/// Functors of the device file of products (sm90/product.cuh) whose rows are places in boxes: loads and places. Private
+/// to codegen/contraction.
 namespace planish::codegen::contraction {
 
 /// A plan whose boxes (see boxes.h) are those of these tiles.
@@ -14,7 +14,7 @@ TilePlan boxes_plan(const DeviceTiling& tiling);
 
 class BoxLoads {
  public:
-  /// Of a product with boxes, whose second factor may be packed by taps (tap_packing.h).
+  /// Loads of a product with boxes, whose second factor may be packed by taps (tap_packing.h).
   BoxLoads(const Product& product, const DeviceTiling& tiling);
 
   const BoxPlaces& places() const { return places_; }

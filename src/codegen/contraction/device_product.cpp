@@ -189,15 +189,20 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
 
 namespace {
 
-/// The launch before it that packs a factor.
-Emitted packing_launch(const Product& product, const Emitted::Argument& to) {
-  const Packing packing = print_tap_packing(product);
+Emitted launch_without_arguments(const Packing& packing) {
   Emitted out;
   out.language = "cuda";
   out.entry = "planish_kernel";
   out.source = packing.source;
   out.grid[0] = packing.blocks;
   out.block[0] = packing.threads;
+  return out;
+}
+
+/// The launch before it that packs a factor.
+Emitted packing_launch(const Product& product, const Emitted::Argument& to) {
+  const Packing packing = print_tap_packing(product);
+  Emitted out = launch_without_arguments(packing);
   for (const int input : packing.inputs) out.args.push_back({Emitted::Argument::Kind::input, input});
   out.args.push_back(to);
   out.packs = out.derives = true;
@@ -217,12 +222,7 @@ Emitted with_packing(Emitted first, Emitted main) {
 /// The launch behind it that joins the pieces of what is folded.
 Emitted joining(const Product& product, const DeviceTiling& tiling, const Emitted::Argument& pieces) {
   const Packing packing = print_spread_joining(product, pieces_plan(tiling), tiling.fast);
-  Emitted out;
-  out.language = "cuda";
-  out.entry = "planish_kernel";
-  out.source = packing.source;
-  out.grid[0] = packing.blocks;
-  out.block[0] = packing.threads;
+  Emitted out = launch_without_arguments(packing);
   using Kind = Emitted::Argument::Kind;
   out.args = {pieces};
   for (const int input : packing.inputs) out.args.push_back({Kind::input, input});

@@ -27,7 +27,7 @@ struct Product {
   std::optional<Spread> spread;              ///< sums of results that more than one tile has
   std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
   std::optional<Boxes> boxes_a, boxes_b;     ///< where the problem is boxed: of factors that come so, which are direct
-  /// Of one in boxes: whether k has zeros behind a tap's channels, of which other packings than by taps (tap_packing.h)
+  /// Zeros, where it is in boxes, in k behind a tap's channels, of which other packings than by taps (tap_packing.h)
   /// know nothing, and the other factor is packed.
   bool gaps = false;
   /// Columns that tiles may share so that results leave in whole sectors (see overlap_of()), without `weave` and with.

@@ -851,8 +851,9 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
 Partition with_epilogues(const ir::Graph& graph, Partition partition, const Device& device,
                          const FusionOptions& options) {
   while (true) {
-    std::vector<FusionPlan> found = FusionPlanner(graph, partition, device, options).shared_epilogues();
-    if (found.empty()) found = FusionPlanner(graph, partition, device, options).epilogues();
+    FusionPlanner planner(graph, partition, device, options);
+    std::vector<FusionPlan> found = planner.shared_epilogues();
+    if (found.empty()) found = planner.epilogues();
     if (found.empty()) return partition;
     std::vector<const FusionPlan*> chosen;
     for (const FusionPlan& plan : found) chosen.push_back(&plan);
