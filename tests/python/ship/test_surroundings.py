@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -259,6 +260,13 @@ def replaced(holder: Any, name: str, value: Any) -> Callable[[], None]:
     return lambda: delattr(holder, name) if adds else setattr(holder, name, old)
 
 
+def unset_backend() -> Callable[[], None]:
+    """Flags of backends may be frozen: torch.testing's internals do so wherever they are imported, and a flags() block still changes them."""
+    entered = contextlib.ExitStack()
+    entered.enter_context(torch.backends.mkldnn.flags(enabled=False))
+    return entered.close
+
+
 def dispatched() -> Any:
     return torch.distributions.Normal(torch.zeros(8), torch.ones(8))
 
@@ -282,7 +290,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "precision": (lambda: module(lambda s, x: x * len(torch.get_float32_matmul_precision())),
                   lambda m: (torch.set_float32_matmul_precision("high"), lambda: torch.set_float32_matmul_precision("highest"))[1]),
     "flag of a backend": (lambda: module(lambda s, x: x * (2 if torch.backends.mkldnn.enabled else 3)),
-                          lambda m: replaced(torch.backends.mkldnn, "enabled", False)),
+                          lambda m: unset_backend()),
     "command line": (lambda: module(lambda s, x: x * len(sys.argv)), lambda m: (sys.argv.append("more"), sys.argv.pop)[1]),
     "builtin": (lambda: module(lambda s, x: x * len([1, 2])), lambda m: replaced(sys.modules["builtins"], "len", lambda v: 7)),
     "method of tensors": (lambda: module(lambda s, x: x.tanh()), lambda m: replaced(torch.Tensor, "tanh", lambda t: t * 7)),
