@@ -281,7 +281,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   const ModuleUnderTest tested{oracle, runner, handle, data, module->state == worker::ModuleState::own, graph, 0};
   if (auto bound = runner.bind(handle, data.name, module_bindings(data), limits_.load); !bound.has_value())
     return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);
-  int number = 0;  // a data set may make several cases
+  int number = 0;                     // a data set may make several cases
   std::optional<std::string> spread;  // where NaN and Inf go further than eager's, but nothing else is wrong
   for (const std::string& regime : order) {
     const std::string text = fmt::format("data set {} of {} ({})", ++number, order.size(), regime);
