@@ -29,6 +29,10 @@ struct Gain {
 /// An interval (of a time or of a ratio) that is wider than this part of its middle says too little to be compared.
 constexpr double noisy_share = 0.5;
 
+/// Of a noisy pair that much may be claimed, and more: the end of its interval that is nearer to 1. What makes times
+/// vary may last for longer than their samples.
+constexpr double least_of_noisy = 1.25;
+
 /// Two processes that run the same module differ by so much: memory lies elsewhere, threads start elsewhere
 /// (docs/decisions/0120-noise-is-no-result.md says what is known of it).
 constexpr double between_processes = 0.05;

@@ -108,7 +108,7 @@ bool compare_times(ResultDocument& result) {
   }
   const ClaimTime* shipped = timed(result, "shipped");
   const ClaimTime* best = nullptr;
-  double least = 0;  // gain, or time where nothing ships yet: of the best baseline
+  double least = 0, told = 0;  // of the best baseline: gain, or time where nothing ships yet; what is said of it
   bool apart = true;
   for (const char* name : baseline_names) {
     const ClaimTime* time = timed(result, name);
@@ -116,21 +116,24 @@ bool compare_times(ResultDocument& result) {
     const auto gain = shipped != nullptr ? gain_over(result, *shipped, *time) : std::nullopt;
     if (shipped != nullptr && !gain) continue;
     const double rank = gain ? gain->ratio : time->median_ms;
-    if (gain && !noisy(*time) && !noisy(*shipped)) {
-      result.speedup[name] = gain->ratio;
+    // Of noisy times the end of the interval that is nearer to 1, where that is far from it.
+    const bool vague = gain && (noisy(*time) || noisy(*shipped)), said = gain && (!vague || gain->lo > least_of_noisy);
+    if (said) {
+      result.speedup[name] = vague ? gain->lo : gain->ratio;
       result.gains[name] = *gain;
     }
     if (std::ranges::find(result.refused_baselines, name) != result.refused_baselines.end()) continue;
     // A noisy one may be the faster: nothing is won against it unless all of its interval is slower.
-    apart = apart && gain && gain->lo > 1;
+    apart = apart && gain && gain->lo > 1 && (said || !noisy(*shipped));
     if (best != nullptr && rank >= least) continue;
     best = time;
     least = rank;
+    told = said ? result.speedup[name] : rank;
     result.best_baseline = name;
   }
   if (best == nullptr || shipped == nullptr) return false;
-  result.speedup_best_baseline = least;
-  return apart && !noisy(*shipped) && !noisy(*best);
+  result.speedup_best_baseline = told;
+  return apart && result.speedup.contains(result.best_baseline);
 }
 
 bool is_noisy(const ClaimTime& time) {

@@ -26,7 +26,9 @@ std::string times_text(const ResultDocument& r) {
     out += fmt::format("  {:<9} {:<42} {:>9.4g} ms  [{:.4g}, {:.4g}]", "time", label, t.median_ms, t.lo_ms, t.hi_ms);
     if (t.kept_ms > 0) out += fmt::format("  {:.4g} ms where results are kept", t.kept_ms);
     if (const auto found = r.speedup.find(t.name); found != r.speedup.end() && r.form != "baseline") {
-      out += fmt::format("   {:.2f}x", found->second);
+      const auto gain = r.gains.find(t.name);  // of noisy times their near end is told
+      const bool least = gain != r.gains.end() && found->second < gain->second.ratio;
+      out += fmt::format("   {}{:.2f}x", least ? "at least " : "", found->second);
       if (headline && headline->baseline == t.name) out += "  (headline)";
     } else if (is_noisy(t)) {
       out += "   too noisy to be compared";

@@ -816,22 +816,36 @@ TEST_CASE("a baseline whose time varies too much is compared with nothing, and n
   CHECK(to_text(*result).find("too noisy to be compared") != std::string::npos);
 }
 
-TEST_CASE("a wide interval that is slower throughout takes no gain away, and is given no number") {
+TEST_CASE("a wide interval that is slower throughout takes no gain away, and its near end is the gain") {
   World world;
+  world.evaluator.shipped_ms = 2;
   world.evaluator.baseline_ms["eager"] = 1000;
   world.evaluator.spread["eager"] = 600;
   auto result = world.run();
   REQUIRE(result);
   CHECK(result->outcome == "improved");
-  CHECK_FALSE(result->speedup.contains("eager"));
+  CHECK(result->speedup.at("eager") == result->gains.at("eager").lo);
+  CHECK(result->speedup.at("eager") < 210);
+  CHECK(result->too_noisy == std::vector<std::string>{"eager"});
   CHECK(result->speedup.contains("compile"));
+  CHECK(to_text(*result).find("   at least ") != std::string::npos);
 }
 
-TEST_CASE("a program whose own time varies too much is not claimed") {
+TEST_CASE("a program whose own time varies too much is claimed by its near end, if that gains a quarter") {
   World world;
   world.evaluator.shipped_ms = 2;
   world.evaluator.shipped_spread = 0.9;
   auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->speedup_best_baseline == result->gains.at(result->best_baseline).lo);
+  CHECK(result->speedup_best_baseline < 0.75 * result->gains.at(result->best_baseline).ratio);
+  CHECK(result->too_noisy == std::vector<std::string>{"shipped"});
+
+  World near;
+  near.evaluator.shipped_ms = 3.5;
+  near.evaluator.shipped_spread = 2.4;
+  result = near.run();
   REQUIRE(result);
   CHECK(result->outcome == "no_improvement");
   CHECK(result->reason.starts_with("too noisy"));
