@@ -50,54 +50,6 @@ inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int6
   });
 }
 
-/// What scales an 8-bit product (of m × k and n × k): nothing but a number, rows of both, or blocks of 128 k of both,
-/// and of 128 columns.
-enum class Scales { tensor, rows, blocks };
-
-/// As torch._scaled_mm is captured, with a bias behind scales of rows.
-inline ContractionSample eight_bit_sample(std::int64_t m, std::int64_t n, std::int64_t k, Scales scales, DType a_type,
-                                          DType b_type) {
-  return contraction_sample("scaled_mm", "", static_cast<double>(m * n * k), [=](GraphBuilder& g) {
-    const DType f32 = DType::f32;
-    const auto wide = [&](int id, const std::vector<std::int64_t>& shape) {
-      return g.node("_to_copy.default", {V("self", id), {"dtype", ir::DTypeArg{"f32"}}}, shape, f32);
-    };
-    const auto mul = [&](int x, int y, const std::vector<std::int64_t>& shape) {
-      return g.node("mul.Tensor", {V("self", x), V("other", y)}, shape, f32);
-    };
-    // [rows, blocks] as [rows, blocks · 128].
-    const auto along = [&](int scale, std::int64_t rows, std::int64_t blocks) {
-      const int open =
-          g.node("unsqueeze.default", {V("self", scale), {"dim", std::int64_t{2}}}, {rows, blocks, 1}, f32);
-      const int all = g.node("expand.default", {V("self", open), L("size", {rows, blocks, 128})}, {rows, blocks, 128},
-                             f32, {blocks, 1, 0});
-      const int own = g.node("clone.default", {V("self", all)}, {rows, blocks, 128}, f32);
-      return g.node("view.default", {V("self", own), L("size", {rows, blocks * 128})}, {rows, blocks * 128}, f32);
-    };
-    int a = wide(g.input({m, k}, a_type), {m, k}), b = wide(g.input({n, k}, b_type), {n, k});
-    if (scales == Scales::blocks) {
-      a = mul(a, along(g.input({m, k / 128}, f32), m, k / 128), {m, k});
-      const int open =
-          g.node("unsqueeze.default", {V("self", g.input({n / 128, k / 128}, f32)), {"dim", std::int64_t{1}}},
-                 {n / 128, 1, k / 128}, f32);
-      const int all = g.node("expand.default", {V("self", open), L("size", {n / 128, 128, k / 128})},
-                             {n / 128, 128, k / 128}, f32, {k / 128, 0, 1});
-      const int own = g.node("clone.default", {V("self", all)}, {n / 128, 128, k / 128}, f32);
-      const int rows = g.node("view.default", {V("self", own), L("size", {n, k / 128})}, {n, k / 128}, f32);
-      b = mul(b, along(rows, n, k / 128), {n, k});
-    }
-    const int t = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {k, n}, f32, {1, k});
-    int y = g.node("mm.default", {V("self", a), V("mat2", t)}, {m, n}, f32);
-    if (scales == Scales::tensor) y = mul(y, g.input({}, f32), {m, n});
-    if (scales == Scales::rows) {
-      y = mul(mul(y, g.input({m, 1}, f32), {m, n}), g.input({1, n}, f32), {m, n});
-      const int bias = wide(g.input({n}, DType::bf16), {n});
-      y = g.node("add.Tensor", {V("self", y), V("other", bias)}, {m, n}, f32);
-    }
-    return g.node("_to_copy.default", {V("self", y), {"dtype", ir::DTypeArg{"bf16"}}}, {m, n}, DType::bf16);
-  });
-}
-
 /// A linear layer with what has short forms behind it: logistic function, quotient, hyperbolic tangent, mish.
 inline ContractionSample activated_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
   const char* const python =

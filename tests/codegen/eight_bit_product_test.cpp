@@ -7,9 +7,10 @@
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/eight_bits.h"
 #include "codegen/contraction/genome_plan.h"
-#include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
+#include "codegen/eight_bit_samples.h"
 #include "codegen/interpreter.h"
+#include "codegen/partition/partition.h"
 #include "codegen/printed_products.h"
 
 namespace planish::codegen {
@@ -18,18 +19,19 @@ namespace {
 using samples::ContractionSample;
 using samples::eight_bit_sample;
 using samples::Scales;
-constexpr DType e4m3 = DType::f8_e4m3, e5m2 = DType::f8_e5m2;
+constexpr DType e5m2 = DType::f8_e5m2;
 
 std::vector<PrintedCase> printed_cases() {
   std::vector<PrintedCase> out;
-  out.push_back({eight_bit_sample(150, 88, 272, Scales::rows, e4m3, e4m3), {.tile_columns = 64, .stages = 3}});
-  out.push_back({eight_bit_sample(70, 40, 144, Scales::tensor, e5m2, e4m3),
+  out.push_back({eight_bit_sample({.m = 150, .n = 88, .k = 272}), {.tile_columns = 64, .stages = 3}});
+  out.push_back({eight_bit_sample({.m = 70, .n = 40, .k = 144, .scales = Scales::tensor, .a = e5m2}),
                  {.tile_rows = 64, .tile_columns = 32, .consumers = 1, .stages = 2}});
-  out.push_back({eight_bit_sample(200, 64, 640, Scales::rows, e4m3, e5m2),
+  out.push_back({eight_bit_sample({.m = 200, .n = 64, .k = 640, .b = e5m2}),
                  {.tile_columns = 32, .stages = 3, .cluster = 2, .splits = 3}});
-  out.push_back({eight_bit_sample(70, 256, 384, Scales::blocks, e4m3, e4m3),
+  out.push_back({eight_bit_sample({.m = 70, .n = 256, .k = 384, .scales = Scales::blocks}),
                  {.tile_rows = 64, .tile_columns = 64, .consumers = 1, .stages = 3, .cluster = 2, .share_b = false}});
-  out.push_back({eight_bit_sample(140, 384, 256, Scales::blocks, e4m3, e4m3), {.tile_columns = 128, .stages = 3}});
+  out.push_back(
+      {eight_bit_sample({.m = 140, .n = 384, .k = 256, .scales = Scales::blocks}), {.tile_columns = 128, .stages = 3}});
   return out;
 }
 
@@ -57,7 +59,7 @@ const contraction::Product* way_of(const Result<contraction::Product>& product) 
 }
 
 TEST_CASE("a product of two float8 tensors has guesses for 8 bits alone, first") {
-  const auto sample = eight_bit_sample(2048, 4096, 4096, Scales::rows, e4m3, e4m3);
+  const auto sample = eight_bit_sample({.m = 2048, .n = 4096, .k = 4096});
   const auto guesses = seeds(sample.kernel, h200());
   REQUIRE_FALSE(guesses.empty());
   CHECK(guesses.front().at("direct") == contraction::by_file);
@@ -76,7 +78,7 @@ TEST_CASE("a product of two float8 tensors has guesses for 8 bits alone, first")
 }
 
 TEST_CASE("scales of blocks of 128 k are applied to what a step gives") {
-  const auto sample = eight_bit_sample(512, 1024, 512, Scales::blocks, e4m3, e4m3);
+  const auto sample = eight_bit_sample({.m = 512, .n = 1024, .k = 512, .scales = Scales::blocks});
   const auto product = contraction::product_of(sample.kernel);
   const auto* const way = way_of(product);
   REQUIRE((way != nullptr && way->bits));
@@ -97,14 +99,48 @@ TEST_CASE("what 8-bit tensor cores do not compute well enough, or reach, is not 
     const auto* const way = way_of(product);
     return way != nullptr && way->bits.has_value();
   };
-  CHECK(taken(eight_bit_sample(64, 64, 128, Scales::tensor, e4m3, e4m3)));
+  CHECK(taken(eight_bit_sample({.m = 64, .n = 64, .k = 128, .scales = Scales::tensor})));
   // A row of k that is no whole chunks of 16 bytes; a type without such instructions; fp32 results.
-  CHECK_FALSE(taken(eight_bit_sample(64, 64, 120, Scales::tensor, e4m3, e4m3)));
-  CHECK_FALSE(taken(eight_bit_sample(64, 64, 128, Scales::tensor, DType::f8_e4m3_fnuz, e4m3)));
-  auto wide = eight_bit_sample(64, 64, 128, Scales::tensor, e4m3, e4m3);
+  CHECK_FALSE(taken(eight_bit_sample({.m = 64, .n = 64, .k = 120, .scales = Scales::tensor})));
+  CHECK_FALSE(
+      taken(eight_bit_sample({.m = 64, .n = 64, .k = 128, .scales = Scales::tensor, .a = DType::f8_e4m3_fnuz})));
+  auto wide = eight_bit_sample({.m = 64, .n = 64, .k = 128, .scales = Scales::tensor});
   wide.kernel.outputs.front().dtype = DType::f32;
   CHECK_FALSE(taken(wide));
   CHECK_FALSE(taken(samples::linear_sample(64, 64, 128, DType::bf16)));
+}
+
+/// Kernels of the graph's first guess, as their anchors.
+std::vector<Anchor> anchors_of(const GraphBuilder& g) {
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto parts = partition(g.graph, options);
+  REQUIRE(parts);
+  std::vector<Anchor> anchors;
+  for (const Region& region : parts->regions) anchors.push_back(region.kernel.anchor);
+  return anchors;
+}
+
+TEST_CASE("what widens and scales float8 tensors is part of their product") {
+  for (const Scales scales : {Scales::tensor, Scales::rows, Scales::blocks}) {
+    GraphBuilder g;
+    g.output(samples::eight_bit_product(g, {.m = 256, .n = 512, .k = 512, .scales = scales}));
+    CHECK(anchors_of(g) == std::vector{Anchor::contraction});
+  }
+}
+
+TEST_CASE("products of one float8 tensor share what widens it, unless another reads that") {
+  for (const bool read : {false, true}) {
+    GraphBuilder g;
+    const int x = samples::detail::widened(g, g.input({256, 512}, DType::f8_e4m3), {256, 512});
+    for (const std::int64_t n : {512, 1024}) g.output(samples::eight_bit_product(g, {.m = 256, .n = n, .k = 512}, x));
+    if (read) g.output(g.node("sin.default", {V("self", x)}, {256, 512}, DType::f32));
+    const auto anchors = anchors_of(g);
+    if (read)
+      CHECK(anchors.size() > 3);
+    else
+      CHECK(anchors == std::vector{Anchor::contraction, Anchor::contraction});
+  }
 }
 
 }  // namespace

@@ -46,9 +46,9 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
 /// Of 8 bits, where a consumer's sums are there twice.
-const Tiles eight_bit_tiles{{128, 192, 128, 8}, {128, 160, 128, 8}, {128, 128, 128, 8}, {128, 96, 128, 8},
-                            {128, 64, 128, 8},  {64, 192, 128, 8},  {64, 128, 128, 8},  {64, 64, 128, 8},
-                            {64, 32, 128, 8},   {64, 16, 128, 8}};
+const Tiles eight_bit_tiles{{128, 192, 128, 8}, {128, 160, 128, 8}, {128, 128, 128, 8},
+                            {128, 96, 128, 8},  {128, 64, 128, 8},  {64, 128, 128, 8},
+                            {64, 64, 128, 8},   {64, 32, 128, 8},   {64, 16, 128, 8}};
 /// More of it where rows are places, of which there are many beside few channels: tall tiles of these read weights less
 /// often. 320 channels are twice 160.
 const Tiles boxed_file_tiles{{256, 64, 64, 8},       {256, 96, 64, 8},       {128, 96, 64, 8},

@@ -54,7 +54,7 @@ std::string boxes_lack(const Product& product) {
 
 /// Reasons against a tiling of 8-bit factors: a consumer has the sums twice, and blocks of columns have their scales.
 std::string eight_bits_lack(const EightBits& bits, const DeviceTiling& t) {
-  constexpr std::int64_t most_sums = 96;
+  const std::int64_t most_sums = t.consumers == 1 ? 64 : 96;  // more are spilled where parts of k are added
   if (t.ping_pong || t.consumers > 2) return "what each step gives is added by two consumers of one tile";
   if (t.tile_rows / t.consumers * t.tile_columns / 128 > most_sums)
     return "a consumer's sums, twice, are more than its registers";
@@ -158,14 +158,14 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
                                 const DeviceGroups* groups) {
   if (product.problem.boxed && box_of(product.problem, boxes_plan(t)).empty())
     return "no box has as many places as a tile has rows";
+  if (product.bits) {
+    if (std::string why = eight_bits_lack(*product.bits, t); !why.empty()) return why;
+  }
   const DeviceLayout layout = device_layout_of(product, t, groups);
   constexpr std::int64_t most_sums = 128, most_of_three = 96;  // registers of a thread
   const std::int64_t own_rows = t.ping_pong ? t.tile_rows : t.tile_rows / t.consumers;
   if (own_rows * t.tile_columns / 128 > (t.consumers == 3 ? most_of_three : most_sums))
     return "a consumer's sums are more than its registers";
-  if (product.bits) {
-    if (std::string why = eight_bits_lack(*product.bits, t); !why.empty()) return why;
-  }
   if (t.cluster > device.max_cluster) return "the cluster is larger than the device allows";
   if (layout.shared_bytes > device.shared_bytes) return "more shared memory than a block can have";
   if (product.spread && !holds_runs(product, t.tile_columns)) return "tiles that end within what is folded";
