@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/plan.h"
 
 /// Products of two float8 tensors as the tensor cores of sm_90a multiply them, 128 k at a time: factors that are loads,
 /// which tensor maps reach with memory along k, each perhaps times scales of blocks of 128 k. Pure; thread-safe.
