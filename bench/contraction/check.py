@@ -62,7 +62,7 @@ class Checker:
         order = sorted(range(len(case["inputs"])), key=lambda i: case["inputs"][i]["value"])
         for declared in (case["inputs"][i] for i in order):
             shape = declared["shape"]
-            dtype = {"f16": t.float16, "bf16": t.bfloat16}.get(declared["dtype"], t.float32)
+            dtype = {"f16": t.float16, "bf16": t.bfloat16, "float8_e4m3fn": t.float8_e4m3fn, "float8_e5m2": t.float8_e5m2}.get(declared["dtype"], t.float32)
             x = t.randn(shape, device="cuda", generator=generator)
             if case["name"].startswith("attention"):
                 one = self.attention_input(x, len(made), declared["dtype"], data)

@@ -1,4 +1,4 @@
-// planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention]
+// planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight]
 // [--large] [--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...: emits products (or convolutions) of
 // several shapes with their first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192
 // pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
@@ -20,6 +20,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/cost.h"
+#include "codegen/eight_bit_samples.h"
 #include "codegen/genome.h"
 #include "codegen/lower/narrow_products.h"
 #include "codegen/packed_samples.h"
@@ -74,7 +75,7 @@ Result<samples::ContractionSample> packed_case(const std::string& text) {
 
 int main(int argc, char** argv) {
   bool large = false, convolutions = false, last = false, layers = false, transposed = false, pooled = false,
-       folded = false, spread = false, attention = false;
+       folded = false, spread = false, attention = false, eight = false;
   std::size_t seeds_each = 2;
   Device device;
   device.target = &backend::cuda();
@@ -94,6 +95,8 @@ int main(int argc, char** argv) {
       layers = true;
     } else if (arg == "--attention") {
       attention = true;
+    } else if (arg == "--eight") {
+      eight = true;
     } else if (arg == "--transposed") {
       transposed = true;
     } else if (arg == "--pooled") {
@@ -128,7 +131,8 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(
           stderr,
-          "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
+          "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight] "
+          "[--large] "
           "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]... [--packed TEXT]...\n",
           argv[0]);
       return 2;
@@ -140,6 +144,7 @@ int main(int argc, char** argv) {
   json out = json::array();
   for (const auto& sample : !packed.empty() ? packed
                             : attention     ? attention_cases(large)
+                            : eight         ? samples::eight_bit_samples(large)
                             : transposed    ? samples::transposed_samples(large)
                             : pooled        ? samples::pooled_samples(large)
                             : folded        ? samples::folded_samples(large)

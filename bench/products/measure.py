@@ -193,7 +193,8 @@ struct Policy {
   static constexpr int tile_rows = %(tile_rows)d, tile_columns = %(tile_columns)d, consumers = %(consumers)d, stages = %(stages)d;
   static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2;
   static constexpr bool ping_pong = %(ping_pong)d, share_b = %(share_b)d, a_across = %(a_across)d, b_across = %(b_across)d;
-  static constexpr bool boxed = false, words = columns %% 8 == 0;
+  static constexpr int factor_bytes = 2, scales_b = 0;
+  static constexpr bool boxed = false, words = columns %% 8 == 0, scales_a = false;
 };
 PL_WGMMA_BOTH(product_step, %(wide)d, "%(type)s", %(a_across)d, %(b_across)d)
 struct Functors {

@@ -327,7 +327,9 @@ void join(Kernel& kernel, int outer, int within) {
                            : v == within ? ir::mod(joined, size, space)
                                          : IndexExpr::variable(v > within ? v - 1 : v));
   }
+  const bool inner = outer >= static_cast<int>(kernel.space.extents.size()) - kernel.inner;
   change_space(kernel, replacements, std::move(space));
+  if (inner) --kernel.inner;
 }
 
 Phased phased(const Kernel& kernel) {

@@ -32,8 +32,8 @@ void change_space(Kernel& kernel, const std::vector<ir::IndexExpr>& replacements
 /// variable, over the new space.
 std::vector<ir::IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift);
 
-/// The kernel over one variable in place of two outer ones, `outer` and `within`, which lies behind it: it has the
-/// former's place and counts settings of both, the latter's one after the other.
+/// The kernel over one variable in place of two, `outer` and `within`, which lies behind it; neither, or both, are
+/// inner ones. It has the former's place and counts settings of both, the latter's one after the other.
 void join(Kernel& kernel, int outer, int within);
 
 /// The kernel with windows (variables of Kernel::across) that are phases of places. Where one factor's loads know a

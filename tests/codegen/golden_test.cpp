@@ -18,6 +18,7 @@
 #include "attention_samples.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
+#include "codegen/eight_bit_samples.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
@@ -212,6 +213,10 @@ std::vector<Golden> golden_sources() {
   products("attention", samples::half_attention_samples(false), 2);
   const DType half = DType::bf16;
   out.add("product", "linear_gelu", samples::linear_sample(2048, 4096, 1024, half).kernel, h200());
+  for (const samples::Scales scales : {samples::Scales::rows, samples::Scales::blocks}) {
+    const auto sample = samples::eight_bit_sample({.m = 2048, .n = 4096, .k = 4096, .scales = scales});
+    out.add("product", sample.name, sample.kernel, h200());
+  }
   out.add("product", "linear_squares", samples::squares_sample(4096, 3072, 3072, 128).kernel, h200());
   out.add("window", "interleaved", samples::interleaved(4608, 512, 24, 64).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());

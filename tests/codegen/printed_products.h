@@ -84,6 +84,7 @@ class PrintedProducts {
 
  private:
   static double value_at(const std::vector<unsigned char>& memory, std::size_t at, DType dtype) {
+    if (is_float8(dtype)) return of_code(memory[at], dtype);
     if (dtype == DType::f32) {
       float got;
       std::memcpy(&got, &memory[at * 4], 4);
@@ -132,8 +133,9 @@ class PrintedProducts {
     std::string call;
     const Emitted& main = emitted_[i].packs ? emitted_[i].after.front() : emitted_[i];
     for (const int input : printed.inputs) {
-      const bool half = kernel.inputs[static_cast<std::size_t>(input)].dtype != DType::f32;
-      call += fmt::format("(const {}*)args[{}], ", half ? "unsigned short" : "float", input);
+      const DType dtype = kernel.inputs[static_cast<std::size_t>(input)].dtype;
+      const char* const type = is_float8(dtype) ? "unsigned char" : dtype != DType::f32 ? "unsigned short" : "float";
+      call += fmt::format("(const {}*)args[{}], ", type, input);
     }
     const bool split = cases_[i].tiling.splits > 1;
     const auto scratch = [&](std::size_t from_last) {
@@ -164,7 +166,9 @@ class PrintedProducts {
       for (std::int64_t at = 0; at < input.storage_elements; ++at) {
         const double x = std::sin(static_cast<double>(at * 11 + input.value * 17 + 2));
         const auto place = static_cast<std::size_t>(at);
-        if (input.dtype == DType::f32) {
+        if (is_float8(input.dtype)) {
+          bytes[place] = to_code(x, input.dtype);
+        } else if (input.dtype == DType::f32) {
           const auto single = static_cast<float>(x);
           std::memcpy(&bytes[place * 4], &single, 4);
         } else {

@@ -39,7 +39,9 @@ std::string text_of(const ProductCase& c, int number) {
       "groups = {}, parts = {}, tile_rows = {}, tile_columns = {}, consumers = {}, stages = {}, cluster = {}, splits = "
       "{}, raster = {}, result_bytes = {};\n  static constexpr bool ping_pong = {}, share_b = {}, a_across "
       "= {}, "
-      "b_across = {}, boxed = false, words = columns % 8 == 0;\n}};\n",
+      "b_across = {}, boxed = false, words = columns % 8 == 0, scales_a = false;\n  static constexpr int factor_bytes "
+      "= 2, "
+      "scales_b = 0;\n}};\n",
       number, c.rows, c.columns, c.depth, c.units, groups, c.parts, c.tile_rows, c.tile_columns, c.consumers, c.stages,
       c.cluster, c.splits, c.raster, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
   const auto map = [&](std::string_view name, std::string_view head, bool across, int line, int others,

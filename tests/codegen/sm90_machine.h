@@ -221,13 +221,18 @@ static u32 pack_f16(float low, float high) { return pl_to_f16(low) | (u32)pl_to_
 static u32 pack_bf16(float low, float high) { return pl_to_bf16(low) | (u32)pl_to_bf16(high) << 16; }
 
 // A map, of 128 bytes or less.
-struct Map { const u16* from; int dims, extent[5], box[5], step[5]; u64 stride[5]; };
+struct Map { const unsigned char* from; int dims, size, extent[5], box[5], step[5]; u64 stride[5]; };
 static_assert(sizeof(Map) <= 128);
 static void shared_clear(u32 to) { std::memset(pl_smem + to, 0, 16); }
 static Map* map_at(u32 at) { return (Map*)(pl_smem + at); }
 template <int dims, bool bf16> void tensor_map_begin(u32 map, const void* from) {
-  map_at(map)->from = (const u16*)from;
+  map_at(map)->from = (const unsigned char*)from;
   map_at(map)->dims = dims;
+  map_at(map)->size = 2;
+}
+template <int dims> void tensor_map_begin_bytes(u32 map, const void* from) {
+  tensor_map_begin<dims, false>(map, from);
+  map_at(map)->size = 1;
 }
 template <int dim> void tensor_map_dim(u32 map, int extent, int box, int step = 1) {
   if (box < 1 || box > 256 || step < 1 || step > 8) std::abort();
@@ -237,7 +242,7 @@ template <int dim> void tensor_map_dim(u32 map, int extent, int box, int step = 
 }
 template <int dim> void tensor_map_stride(u32 map, u64 bytes) {
   if (bytes % 16 != 0) std::abort();
-  map_at(map)->stride[dim] = bytes / 2;
+  map_at(map)->stride[dim] = bytes;
 }
 static void tensor_map_publish(void* to, u32 map) { __syncwarp(); std::memcpy(to, pl_smem + map, 128); __syncwarp(); }
 static void tensor_map_acquire(const void*) {}
@@ -266,10 +271,11 @@ template <typename... Places> void tensor_share(u32 place_at, const void* map, u
         inside = inside && x >= 0 && x < m.extent[d];
         place += x * (long long)m.stride[d];
       }
-      for (int x = 0; x < 64; ++x) {
-        const bool there = inside && begin[0] + x >= 0 && begin[0] + x < m.extent[0];
+      for (int x = 0; x < 128; ++x) {
+        const int element = begin[0] + x / m.size;
+        const bool there = inside && element >= 0 && element < m.extent[0];
         const u32 line = to + row * 128;
-        *(u16*)(pl_smem + line + ((x / 8) ^ (line / 128 % 8)) * 16 + x % 8 * 2) = there ? m.from[place + begin[0] + x] : 0;
+        pl_smem[line + ((x / 16) ^ (line / 128 % 8)) * 16 + x % 16] = there ? m.from[place + (long long)begin[0] * m.size + x] : 0;
       }
     }
     barrier_at(barrier).bytes -= rows * 128l;
@@ -321,6 +327,33 @@ void multiply(float* d, First first, u64 b, bool across, bool keep, int thread) 
     d[i] = sum;
   }
 }
+// 8-bit floats, along k alone.
+static float of_code(unsigned char x, bool e4m3) {
+  const int fraction_bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
+  const int exponent = (x & 127) >> fraction_bits, fraction = x & ((1 << fraction_bits) - 1);
+  const float size = exponent == 0 ? std::ldexp((float)fraction, 1 - bias - fraction_bits)
+                                   : std::ldexp((float)(fraction + (1 << fraction_bits)), exponent - bias - fraction_bits);
+  return x & 128 ? -size : size;
+}
+static float code_at(u64 descriptor, bool e4m3, int row, int k) {
+  if (descriptor >> 62 != 1) std::abort();
+  const u32 start = (u32)(descriptor & 0x3fff) * 16, stride = (u32)(descriptor >> 32 & 0x3fff) * 16;
+  const u32 plain = start + row / 8 * stride + row % 8 * 128 + k;
+  return of_code(shared_memory()[plain ^ plain / 128 % 8 * 16], e4m3);
+}
+constexpr bool is_e4m3(const char* type) { return type[1] == '4'; }
+#define PL_WGMMA_EIGHT(name, n, a_type, b_type) \
+  static void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
+    issued[own].push_back([to = &d[0], a, b, keep, thread = own] { \
+      const int lane = thread % 32, warp = thread % 128 / 32; \
+      for (int i = 0; i < n / 2; ++i) { \
+        const int row = warp * 16 + lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2; \
+        float sum = keep ? to[i] : 0.0f; \
+        for (int k = 0; k < 32; ++k) sum += code_at(a, is_e4m3(a_type), row, k) * code_at(b, is_e4m3(b_type), column, k); \
+        to[i] = sum; \
+      } \
+    }); \
+  }
 struct Four { u32 x[4]; };
 template <bool bf16> std::vector<float> rows_of(Four mine) {
   const int slot = ask(mine);

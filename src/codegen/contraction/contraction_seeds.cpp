@@ -45,6 +45,10 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
+/// Of 8 bits, where a consumer's sums are there twice.
+const Tiles eight_bit_tiles{{128, 192, 128, 8}, {128, 160, 128, 8}, {128, 128, 128, 8},
+                            {128, 96, 128, 8},  {128, 64, 128, 8},  {64, 128, 128, 8},
+                            {64, 64, 128, 8},   {64, 32, 128, 8},   {64, 16, 128, 8}};
 /// More of it where rows are places, of which there are many beside few channels: tall tiles of these read weights less
 /// often. 320 channels are twice 160.
 const Tiles boxed_file_tiles{{256, 64, 64, 8},       {256, 96, 64, 8},       {128, 96, 64, 8},
@@ -87,7 +91,10 @@ class Guesses {
         kept_(choices_of("stationary")) {}
 
   std::vector<Genome> all() {
-    if (!fp32_) of_16_bits();
+    if (!fp32_)
+      of_16_bits();
+    else if (product_.eight)
+      by_file();
     constexpr std::size_t some = 6;
     if (rounds_) product_.sliding ? take_slides(1, some) : take(plain_tiles, 1, some);
     const std::size_t precise = out_.size();
@@ -173,7 +180,7 @@ class Guesses {
   void by_file() {
     Ranked found;
     const Product& way = *contraction::warpgroup_way(product_);
-    Tiles tiles = file_tiles;
+    Tiles tiles = way.bits ? eight_bit_tiles : file_tiles;
     if (way.problem.boxed) tiles.insert(tiles.end(), boxed_file_tiles.begin(), boxed_file_tiles.end());
     for (const Tile& tile : tiles) {
       // All columns fit into a narrower one.

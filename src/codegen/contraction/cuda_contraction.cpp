@@ -81,6 +81,7 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
     if (contraction::warpgroup_way(product) != nullptr) ways.push_back(contraction::by_file);
     return ways;
   }
+  if (contraction::warpgroup_way(product) != nullptr) ways.push_back(contraction::by_file);
   if (product.direct_a && product.direct_b) ways.push_back(1);
   if (can_split_in_registers(product) || (product.swapped && can_split_in_registers(*product.swapped)))
     ways.push_back(3);
@@ -152,7 +153,8 @@ namespace {
 std::string illegal_by_file(const Product& product, const Device& device, const Genome& genome) {
   const Product* const way = contraction::warpgroup_way(product);
   if (way == nullptr) return contraction::warpgroup_product_lacks(product.boxed ? *product.boxed : product);
-  if (gene(genome, "tile_k", 64) != 64) return "steps of the device file have 64 k";
+  if (const auto step = contraction::step_of(*way); gene(genome, "tile_k", step) != step)
+    return fmt::format("steps of the device file have {} k", step);
   if (gene(genome, "min_blocks", 1) != 1) return "a multiprocessor has one block of the device file";
   if (gene(genome, "pingpong", 0) > 1) return "two consumers of the device file take turns";
   if (gene(genome, "swap_operands", 0) != 0) return "results of the device file lie along columns";

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t maps_bytes = 256;  ///< of a block: a map of each factor
 
 std::int64_t steps_of(const Product& product) {
-  return ceil_div(product.problem.k, 64);
+  return ceil_div(product.problem.k, step_of(product));
 }
 
 bool across(const Product& product, Operand operand) {
@@ -52,6 +52,18 @@ std::string boxes_lack(const Product& product) {
   return results_lack(product);
 }
 
+/// Reasons against a tiling of 8-bit factors: a consumer has the sums twice, and blocks of columns have their scales.
+std::string eight_bits_lack(const EightBits& bits, const DeviceTiling& t) {
+  const std::int64_t most_sums = t.consumers == 1 ? 64 : 96;  // more are spilled where parts of k are added
+  if (t.ping_pong || t.consumers > 2) return "what each step gives is added by two consumers of one tile";
+  if (t.tile_rows / t.consumers * t.tile_columns / 128 > most_sums)
+    return "a consumer's sums, twice, are more than its registers";
+  const std::int64_t run = bits.scale_b ? bits.scale_b->rows : 0;
+  if (run != 0 && (run % 8 != 0 || (run % t.tile_columns != 0 && t.tile_columns % run != 0)))
+    return "blocks of columns that are no whole part of a tile, or the other way round";
+  return {};
+}
+
 /// Runs of columns that are folded are parts of tiles, or the other way round.
 bool holds_runs(const Product& product, std::int64_t tile_columns) {
   const std::int64_t run = product.spread->run;
@@ -59,6 +71,10 @@ bool holds_runs(const Product& product, std::int64_t tile_columns) {
 }
 
 }  // namespace
+
+std::int64_t step_of(const Product& product) {
+  return product.bits ? eight_bit_step : 64;
+}
 
 const Product& multiplied(const Product& product) {
   return product.elements ? *product.elements : product;
@@ -72,6 +88,7 @@ TilePlan pieces_plan(const DeviceTiling& tiling) {
 
 std::string warpgroup_product_lacks(const Product& product) {
   if (product.problem.boxed) return boxes_lack(product);
+  if (product.bits) return results_lack(product);
   if (!product.spread) return device_product_lacks(product);
   if (!product.elements) return "folds of something else than the rows of one output";
   if (product.problem.n % 8 != 0 || product.spread->run % 8 != 0) return "folds of columns that are not whole eights";
@@ -80,7 +97,10 @@ std::string warpgroup_product_lacks(const Product& product) {
 
 const Product* warpgroup_way(const Product& product) {
   if (warpgroup_product_lacks(product).empty()) return &product;
-  return product.boxed && warpgroup_product_lacks(*product.boxed).empty() ? product.boxed.get() : nullptr;
+  for (const Product* const way : {product.boxed.get(), product.eight.get()}) {
+    if (way != nullptr && warpgroup_product_lacks(*way).empty()) return way;
+  }
+  return nullptr;
 }
 
 std::string device_product_lacks(const Product& product) {
@@ -138,6 +158,9 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
                                 const DeviceGroups* groups) {
   if (product.problem.boxed && box_of(product.problem, boxes_plan(t)).empty())
     return "no box has as many places as a tile has rows";
+  if (product.bits) {
+    if (std::string why = eight_bits_lack(*product.bits, t); !why.empty()) return why;
+  }
   const DeviceLayout layout = device_layout_of(product, t, groups);
   constexpr std::int64_t most_sums = 128, most_of_three = 96;  // registers of a thread
   const std::int64_t own_rows = t.ping_pong ? t.tile_rows : t.tile_rows / t.consumers;
@@ -173,7 +196,8 @@ double device_product_clocks(const Product& product, const DeviceTiling& t, cons
   }
   const double rows = t.tile_rows, columns = t.tile_columns, tile = rows * columns;
   const bool share_a = t.cluster > 1 && !t.share_b, share_b = t.cluster > 1 && t.share_b;
-  // A step of 64 k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2 cache.
+  // A step of 128 bytes of k: the tensor core; shared memory, which is written once and read by each 64 rows; or the L2
+  // cache.
   const double shared = rows + columns + rows / 64 * (64 + columns), least = 240;
   const double level2 = (rows / (share_a ? 2 : 1) + columns / (share_b ? 2 : 1)) * 128 / 54;
   const double step = std::max({tile / 32, shared, level2, least}) * (t.cluster == 1 ? 1.06 : 1.1);

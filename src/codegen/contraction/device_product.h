@@ -8,9 +8,10 @@
 #include "codegen/contraction/product.h"
 #include "codegen/genome.h"
 
-/// Products of two 16-bit tensors that tensor maps reach where they lie: the device file `sm90/product.cuh` takes them
-/// in one launch. So it does convolutions whose images they reach in boxes (see boxes.h), behind one that packs weights
-/// which they do not reach. Gene `direct` has the value `by_file` then. Pure; thread-safe.
+/// Products of two tensors of 16 bits, or of 8 (see eight_bits.h), that tensor maps reach where they lie: the device
+/// file `sm90/product.cuh` takes them in one launch. So it does convolutions whose images they reach in boxes (see
+/// boxes.h), behind one that packs weights which they do not reach. Gene `direct` has the value `by_file` then. Pure;
+/// thread-safe.
 namespace planish::codegen::contraction {
 
 /// Of the gene `direct`: the device file.
@@ -21,7 +22,7 @@ std::string device_product_lacks(const Product& product);
 /// Reasons against warpgroups' device file, which carries along what is folded of rows (see spread.h), and takes images
 /// in boxes: the rest of this file expects that there is nothing against it.
 std::string warpgroup_product_lacks(const Product& product);
-/// The product as that file takes it: as it is, or in boxes; null where it does not.
+/// The product as that file takes it: as it is, in boxes, or in 8 bits; null where it does not.
 const Product* warpgroup_way(const Product& product);
 
 /// Rows that are sorted in groups, each with a second factor of its own: where the groups end, and how far apart these
@@ -62,6 +63,9 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& tili
 const Product& multiplied(const Product& product);
 /// A plan whose pieces (see spread.h) are those of these tiles.
 TilePlan pieces_plan(const DeviceTiling& tiling);
+
+/// What a step of the file has of k.
+std::int64_t step_of(const Product& product);
 
 /// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md). Of
 /// groups: where they are of one size.

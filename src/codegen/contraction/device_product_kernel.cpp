@@ -28,6 +28,11 @@ class DevicePrinter : public ProductPrinter {
   }
 
   void instructions() override {
+    if (bits()) {
+      const auto type = [&](Operand operand) { return bits()->type(operand) == DType::f8_e4m3 ? "e4m3" : "e5m2"; };
+      return line(fmt::format("PL_WGMMA_EIGHT(pl_multiply, {}, \"{}\", \"{}\")", tiling_.tile_columns, type(Operand::a),
+                              type(Operand::b)));
+    }
     line(fmt::format("PL_WGMMA_BOTH(pl_multiply, {}, \"{}\", {:d}, {:d})", tiling_.tile_columns, bf16_ ? "bf16" : "f16",
                      across(Operand::a), across(Operand::b)));
   }
@@ -43,7 +48,10 @@ class DevicePrinter : public ProductPrinter {
                      tiling_.splits, tiling_.raster, result_bytes()));
     line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, boxed = {};",
                      tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), boxes_.has_value()));
-    line(fmt::format("static constexpr bool words = {};", words()));
+    line(fmt::format("static constexpr bool words = {}, scales_a = {};", words(), bits() && bits()->scale_a));
+    std::int64_t columns = bits() && bits()->scale_b ? bits()->scale_b->rows : 0;
+    if (columns == 0 && bits() && bits()->scale_b) columns = tiling_.tile_columns;  // it is the same for all of them
+    line(fmt::format("static constexpr int factor_bytes = {}, scales_b = {};", factor_bytes(), columns));
     writer_.close_declaration();
   }
 
@@ -54,6 +62,24 @@ class DevicePrinter : public ProductPrinter {
     if (boxes_) return boxes_->print(writer_, bf16_);
     operand(Operand::a);
     operand(Operand::b);
+    for (const Operand each : {Operand::a, Operand::b}) {
+      if (bits() && bits()->scale(each)) scale(each, bits()->scale(each)->node);
+    }
+  }
+
+  const std::optional<EightBits>& bits() const { return product_.bits; }
+  int factor_bytes() const { return bits() ? 1 : 2; }
+
+  /// What the products of a row, or column, and a step are multiplied by.
+  void scale(Operand operand, int node) {
+    const int other = operand == Operand::a ? row() : column();
+    open(fmt::format("PL_DEVICE float scale_{}(int unit, int at, int k) const {{", letter(operand)));
+    writer_.decode("unit", c_.batch);
+    line(fmt::format("const {0} d{1} = min(at, {2}), d{3} = k;", writer_.coordinate(), other,
+                     kernel_.space.extent(other) - 1, c_.k.front()));
+    writer_.nodes(std::vector<int>{node});
+    line(fmt::format("return {};", writer_.name(node)));
+    close();
   }
 
   bool places(bool stored) override {
@@ -80,18 +106,19 @@ class DevicePrinter : public ProductPrinter {
     const bool is_a = operand == Operand::a, grouped = !is_a && groups_ != nullptr;
     if (grouped) places += ", unit";
     open(fmt::format("PL_DEVICE void map_{}(u32 map, {}int rows) const {{", letter(operand), is_a ? "" : "int part, "));
-    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", dims.size() + (grouped ? 1 : 0), bf16_,
-                     direct.input, direct.row.constant_term()));
+    line(fmt::format("tensor_map_begin{}<{}{}>(map, in{} + {}ll);", bits() ? "_bytes" : "",
+                     dims.size() + (grouped ? 1 : 0), bits() ? "" : fmt::format(", {}", bf16_), direct.input,
+                     direct.row.constant_term()));
     for (std::size_t d = 0; d < dims.size(); ++d) {
       line(fmt::format("tensor_map_dim<{}>(map, {}, {});", d, kernel_.space.extent(dims[d]),
-                       d == 0   ? "64"
+                       d == 0   ? std::to_string(128 / factor_bytes())
                        : d == 1 ? "rows"
                                 : "1"));
-      if (d > 0) line(fmt::format("tensor_map_stride<{}>(map, {}ull);", d, 2 * stride(direct, dims[d])));
+      if (d > 0) line(fmt::format("tensor_map_stride<{}>(map, {}ull);", d, factor_bytes() * stride(direct, dims[d])));
     }
     if (grouped) {
       line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", dims.size(), groups_->count));
-      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", dims.size(), 2 * groups_->stride));
+      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", dims.size(), factor_bytes() * groups_->stride));
     }
     close();
     line("template <int blocks>");

@@ -348,6 +348,7 @@ Result<Product> product_of(const Kernel& kernel) {
     out.swapped = std::move(swapped);
   }
   if (out.sliding || !has_boxes(out)) out.boxed = boxed_product(out);
+  out.eight = eight_bit_product(out);
   set_overlap(out, out.kernel);
   return out;
 }

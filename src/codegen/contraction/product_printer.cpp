@@ -36,7 +36,11 @@ ProductPrinter::ProductPrinter(const Product& product, bool fast, const DeviceGr
 
 DevicePrinted ProductPrinter::print() {
   DevicePrinted out;
-  out.inputs = writer_.inputs(roots_);
+  std::vector<int> roots = roots_;
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    if (product_.bits && product_.bits->scale(operand)) roots.push_back(product_.bits->scale(operand)->node);
+  }
+  out.inputs = writer_.inputs(roots);
   for (const Operand operand : {Operand::a, Operand::b}) {
     const auto& direct = product_.direct(operand);
     if (direct && std::ranges::find(out.inputs, direct->input) == out.inputs.end()) out.inputs.push_back(direct->input);

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "codegen/kernel_key.h"
 #include "codegen/partition/decode_groups.h"
+#include "codegen/partition/eight_bit_groups.h"
 #include "codegen/partition/regions.h"
 #include "codegen/partition/skinny_groups.h"
 #include "codegen/partition/units.h"
@@ -96,6 +97,8 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
       std::set<int> taken;
       for (const std::set<int>& group : aside) taken.insert(group.begin(), group.end());
       take(decode_groups(graph, usage, options.limits, taken));
+      for (const std::set<int>& group : aside) taken.insert(group.begin(), group.end());
+      take(eight_bit_groups(graph, usage, options.limits, taken));
       units.set_aside(aside);
     }
     units.fuse();

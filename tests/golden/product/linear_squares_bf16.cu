@@ -2,13 +2,15 @@
 // launch: grid 132x1x1 block 384x1x1 cluster 1x1x1 shared 214096
 // arguments: input0 input1 input2 output0 scratch0 scratch1
 // ---- tests/golden/shared/place_prelude.cu ----
-// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
-// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
-// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
-// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
-// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
-// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
-// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
+// Products of factors of 16 or 8 bits: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent
+// kernel: one producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer
+// warpgroups multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's
+// epilogue runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand
+// (multicast). Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in
+// their order, so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own
+// (experts). Or they are places of images, of which a tile is a box, and k is taps and of each its channels
+// (convolutions). Of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32, and blocks
+// of 128 k may have scales.
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -16,7 +18,11 @@
 //   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
 //   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
-//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of a step of k
+//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not ping_pong, nor across, nor boxed
+//   bool scales_a               1 byte: a's rows have a scale for each step
+//   int scales_b                1 byte: 0, or for how many columns b has one for each step: a multiple of 8, of which
+//                               tile_columns is a whole part, or the other way round
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -28,7 +34,10 @@
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
 // Functors F (values; what one needs of memory it holds as pointers):
-//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, 32 bytes of k
+//   scale_a(unit, row, k), scale_b(unit, column, k)
+//                                               with scales_a, scales_b: of the step that begins at k. Rows and columns
+//                                               behind the last are asked for, too
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
@@ -71,7 +80,7 @@
 
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
-// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32. An instruction's text needs its
 // registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
@@ -84,7 +93,8 @@ struct Policy {
   static constexpr int tile_rows = 128, tile_columns = 256, consumers = 2, stages = 4;
   static constexpr int cluster = 1, splits = 1, raster = 4, result_bytes = 2;
   static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, boxed = false;
-  static constexpr bool words = true;
+  static constexpr bool words = true, scales_a = false;
+  static constexpr int factor_bytes = 2, scales_b = 0;
 };
 struct Functors {
   const unsigned short* __restrict__ in0;

@@ -1,11 +1,13 @@
 #pragma once
-// Products of 16-bit factors: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent kernel: one
-// producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer warpgroups
-// multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's epilogue
-// runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand (multicast).
-// Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in their order,
-// so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own (experts). Or
-// they are places of images, of which a tile is a box, and k is taps and of each its channels (convolutions).
+// Products of factors of 16 or 8 bits: out[m, n] = result(Σ_k a[m, k] · b[k, n]), with sums in fp32. A persistent
+// kernel: one producer thread brings tiles by tensor maps from where a and b lie, in either major order; consumer
+// warpgroups multiply. Consumers share a tile's rows (cooperative), or have tiles of their own in turn, so that one's
+// epilogue runs while the other multiplies (ping-pong). Two blocks of a cluster may share the tiles of one operand
+// (multicast). Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in
+// their order, so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own
+// (experts). Or they are places of images, of which a tile is a box, and k is taps and of each its channels
+// (convolutions). Of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32, and blocks
+// of 128 k may have scales.
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -13,7 +15,11 @@
 //   int groups                  0, or how many bs share the rows: f.group_end(i) says where group i's rows end
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
 //   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
-//   int consumers, stages       warpgroups that multiply; places of the ring, each of 64 k
+//   int consumers, stages       warpgroups that multiply; places of the ring, each of a step of k
+//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not ping_pong, nor across, nor boxed
+//   bool scales_a               1 byte: a's rows have a scale for each step
+//   int scales_b                1 byte: 0, or for how many columns b has one for each step: a multiple of 8, of which
+//                               tile_columns is a whole part, or the other way round
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -25,7 +31,10 @@
 //   bool words                  8 (of 4 bytes: 4) results from a multiple of these on are 16 aligned bytes of one row
 //
 // Functors F (values; what one needs of memory it holds as pointers):
-//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, k16
+//   multiply(d, a, b, keep)                     the instruction: m64, n of all parts' tile_columns, 32 bytes of k
+//   scale_a(unit, row, k), scale_b(unit, column, k)
+//                                               with scales_a, scales_b: of the step that begins at k. Rows and columns
+//                                               behind the last are asked for, too
 //   map_a(map, rows), map_b(map, part, rows)    fill in tensor maps at shared addresses, of boxes of so many rows
 //   load_a<mask>(to, map, barrier, unit, x, y), load_b<mask>(…)     a box; x is where memory runs along. To the blocks
 //                                               of the mask, or to this one if it is 0. unit: of a batch, or b's group
@@ -66,7 +75,9 @@ struct ProductLayout {
   static constexpr int bytes = table_at + (P::groups > 0 ? 8 * (P::groups + 1) : 0);
   static constexpr int threads = 128 * (P::consumers + 1);
   static constexpr int maps = 1 + P::parts, maps_bytes = 128 * maps;  // of a block
-  static constexpr int steps = (P::depth + 63) / 64;
+  static constexpr int step_depth = 128 / P::factor_bytes;
+  static constexpr int steps = (P::depth + step_depth - 1) / step_depth;
+  static constexpr bool promotes = P::factor_bytes == 1;
   static constexpr int pair_rows = P::tile_rows * (share_b ? P::cluster : 1);  // of a cluster
   static constexpr int pair_columns = P::tile_columns * (share_a ? P::cluster : 1);
   static constexpr int across = (P::columns + pair_columns - 1) / pair_columns;
@@ -80,6 +91,8 @@ struct ProductLayout {
   static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
   static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
   static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
+  static_assert(!promotes || (!P::ping_pong && !P::a_across && !P::b_across && !P::boxed && P::parts == 1));
+  static_assert(P::scales_b == 0 || P::scales_b % P::tile_columns == 0 || P::tile_columns % P::scales_b == 0);
   static_assert(!P::boxed || (P::groups == 0 && P::parts == 1 && !P::a_across && !P::b_across && P::depth % 64 == 0));
 };
 
@@ -121,7 +134,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
       constexpr int a_pieces = (P::a_across ? L::a_lines : 1) / (L::share_a && P::a_across ? P::cluster : 1);
       constexpr int b_pieces = (P::b_across ? L::b_lines : 1) / (L::share_b && P::b_across ? P::cluster : 1);
       const u32 a = base + ring.stage * L::stage_bytes;
-      const int k = step * 64;
+      const int k = step * L::step_depth;
 #pragma unroll
       for (int i = 0; i < a_pieces; ++i) {
         const int at = ((L::share_a ? walk.rank * a_pieces : 0) + i) * L::a_box;
@@ -186,7 +199,10 @@ class ProductConsumer {
         continue;
       }
       float sums[L::blocks][L::sums];
-      multiply(sums);
+      if constexpr (L::promotes)
+        multiply_promoted(sums);
+      else
+        multiply(sums);
       if (P::splits > 1 && !add_parts(sums)) continue;
 #pragma unroll
       for (int block = 0; block < L::blocks; ++block) {
@@ -241,6 +257,72 @@ class ProductConsumer {
     hold(sums);
     leave(before, true);
   }
+
+  /// As multiply(); each step begins at zero. Where two warpgroups multiply, one adds while the other's products run.
+  PL_DEVICE void multiply_promoted(float (&sums)[L::blocks][L::sums]) {
+    constexpr u64 form = wgmma_swizzled(16, 1024);
+#pragma unroll
+    for (int block = 0; block < L::blocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < L::sums; ++i) sums[block][i] = 0.0f;
+    }
+#pragma unroll 1
+    for (int step = walk.begin; step < walk.end; ++step) {
+      const StepScales scales(*this, step);
+      barrier_wait(barriers.in(ring.stage), ring.parity);
+      const u32 at = base + ring.stage * L::stage_bytes;
+      const u64 a = form + wgmma_address(at + group * L::own_rows * 128);
+      const u64 b = form + wgmma_address(at + L::a_bytes);
+      float products[L::blocks][L::sums];
+      hold(products);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+#pragma unroll
+        for (int block = 0; block < L::blocks; ++block)
+          f.multiply(products[block], a + block * 512 + k * 2, b + k * 2, k != 0);
+      }
+      wgmma_commit();
+      wgmma_wait<0>();
+      hold(products);
+      leave(ring.stage, true);
+      ring.step();
+#pragma unroll
+      for (int block = 0; block < L::blocks; ++block) {
+#pragma unroll
+        for (int i = 0; i < L::sums; ++i) sums[block][i] += products[block][i] * scales.of(block, i);
+      }
+    }
+  }
+
+  /// Of a thread's sums, for one step. Asked for before the step's factors are there.
+  struct StepScales {
+    static constexpr bool by_rows = P::scales_a, by_columns = P::scales_b != 0;
+    static constexpr int runs = by_columns && P::tile_columns > P::scales_b ? P::tile_columns / P::scales_b : 1;
+    float rows[L::blocks][2], columns[runs];
+
+    PL_DEVICE StepScales(const ProductConsumer& c, int step) {
+      const int k = step * L::step_depth, row = c.walk.row + c.group * L::own_rows + c.thread / 32 * 16 + c.lane / 4;
+      if constexpr (by_rows) {
+#pragma unroll
+        for (int block = 0; block < L::blocks; ++block) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half)
+            rows[block][half] = c.f.scale_a(c.walk.unit, row + block * 64 + half * 8, k);
+        }
+      }
+      if constexpr (by_columns) {
+#pragma unroll
+        for (int i = 0; i < runs; ++i) columns[i] = c.f.scale_b(c.walk.unit, c.walk.column + i * P::scales_b, k);
+      }
+    }
+    PL_DEVICE float of(int block, int i) const {
+      float scale = 1.0f;
+      if constexpr (by_rows) scale = rows[block][i % 4 / 2];
+      if constexpr (by_columns) scale *= columns[runs == 1 ? 0 : i / 4 * 8 / P::scales_b];
+      return scale;
+    }
+  };
 
   PL_DEVICE void hold(float (&sums)[L::blocks][L::sums]) {
 #pragma unroll

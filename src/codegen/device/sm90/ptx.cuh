@@ -100,7 +100,8 @@ PL_DEVICE void shared_clear(u32 to) {
 }
 
 /// Fields of a map, whose 128 bytes are zeros at the shared address `map`: where the tensor begins; its dims, and its
-/// elements by the instruction's number (6 f16, 7 f32, 10 bf16), in rows of 128 bytes swizzled, with zeros outside.
+/// elements by the instruction's number (0 u8, 6 f16, 7 f32, 10 bf16), in rows of 128 bytes swizzled, with zeros
+/// outside.
 PL_DEVICE void tensor_map_at(u32 map, const void* from) {
   asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"l"((u64)map), "l"(from)
                : "memory");
@@ -118,6 +119,11 @@ template <int dims, bool bf16>
 PL_DEVICE void tensor_map_begin(u32 map, const void* from) {
   tensor_map_at(map, from);
   tensor_map_type<dims, bf16 ? 10 : 6>(map);
+}
+template <int dims>
+PL_DEVICE void tensor_map_begin_bytes(u32 map, const void* from) {
+  tensor_map_at(map, from);
+  tensor_map_type<dims, 0>(map);
 }
 /// A dim's extent, what a box has of it, and from one that it has to the next.
 template <int dim>

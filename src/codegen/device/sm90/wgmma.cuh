@@ -1,5 +1,5 @@
 #pragma once
-// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers with sums in fp32. An instruction's text needs its
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32. An instruction's text needs its
 // registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for
 // the few that it issues. A CPU's form of this file has functions of the same names. PTX ISA 8.0.
 
@@ -150,9 +150,16 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 #define PL_BEHIND_256 "%128", "%129", "%130", "%131", "%132", "%133"
 
 #define PL_WGMMA_EXPAND(macro, ...) macro(__VA_ARGS__)
+#define PL_WGMMA_TEXT_OF(n, k, a_type, b_type, places, predicate, operands) \
+  "{.reg .pred p; setp.ne.b32 p, " predicate ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k" #k ".f32." a_type "." \
+  b_type " {" places "}, " operands "}"
 #define PL_WGMMA_TEXT(n, type, places, predicate, operands) \
-  "{.reg .pred p; setp.ne.b32 p, " predicate ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type \
-  " {" places "}, " operands "}"
+  PL_WGMMA_TEXT_OF(n, 16, type, type, places, predicate, operands)
+#define PL_WGMMA_EIGHT_(name, n, a_type, b_type, places, p0, p1, p2, p3, p4, p5) \
+  PL_DEVICE void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
+    asm volatile(PL_WGMMA_TEXT_OF(n, 32, a_type, b_type, places, p2, p0 ", " p1 ", p, 1, 1;") \
+                 : PL_SUMS_##n : "l"(a), "l"(b), "r"(keep)); \
+  }
 #define PL_WGMMA_SHARED_(name, n, type, a_across, across, places, p0, p1, p2, p3, p4, p5) \
   PL_DEVICE void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
     asm volatile(PL_WGMMA_TEXT(n, type, places, p2, p0 ", " p1 ", p, 1, 1, " #a_across ", " #across ";") \
@@ -171,6 +178,9 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 /// The same where memory may run along the rows of a.
 #define PL_WGMMA_BOTH(name, n, type, a_across, across) \
   PL_WGMMA_EXPAND(PL_WGMMA_SHARED_, name, n, type, a_across, across, PL_PLACES_##n, PL_BEHIND_##n)
+/// The same of 8-bit factors, "e4m3" or "e5m2" each, whose memory runs along k.
+#define PL_WGMMA_EIGHT(name, n, a_type, b_type) \
+  PL_WGMMA_EXPAND(PL_WGMMA_EIGHT_, name, n, a_type, b_type, PL_PLACES_##n, PL_BEHIND_##n)
 /// The same with a in four registers a thread, two numbers each.
 #define PL_WGMMA_REGISTERS(name, n, type, across) \
   PL_WGMMA_EXPAND(PL_WGMMA_REGISTERS_, name, n, type, across, PL_PLACES_##n, PL_BEHIND_##n)
