@@ -3,7 +3,7 @@ A number of 8 bits is exact in single precision, and in bfloat16, so that nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -47,14 +47,57 @@ def _scaled_mm(
         b = b * _of_blocks(scale_b, mat2.shape)
     else:
         return NotImplemented
-    result = torch.mm(a, b)
-    for scale in behind:
-        result = result * scale
-    if bias is not None:
-        result = result + _wide(bias)
+    result = _scaled(a, b, behind, bias)
     if scale_result is not None:
         result = result * scale_result.reshape(())
     return result.to(self.dtype if out_dtype is None else out_dtype)
+
+
+def _scaled(a: torch.Tensor, b: torch.Tensor, behind: list[torch.Tensor], bias: torch.Tensor | None) -> torch.Tensor:
+    """The product, times what scales its sums, and the bias."""
+    result = torch.mm(a, b)
+    for scale in behind:
+        result = result * scale
+    return result if bias is None else result + _wide(bias)
+
+
+#: Recipes of torch.nn.functional.scaled_mm, by their numbers.
+_TENSOR, _ROWS, _BLOCKS_1_128, _BLOCKS_128_128 = 0, 1, 4, 5
+
+
+def _scaled_mm_v2(
+    self: torch.Tensor, mat2: torch.Tensor, scale_a: list[torch.Tensor], recipe_a: list[int], swizzle_a: list[int],
+    scale_b: list[torch.Tensor], recipe_b: list[int], swizzle_b: list[int], bias: torch.Tensor | None, out_dtype: torch.dtype | None,
+    contraction_dim: Sequence[int] = (), use_fast_accum: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """The same by recipes. Scales of e8m0 or e4m3, of two levels, or swizzled, stay torch's."""
+    if self.dtype.itemsize != 1 or mat2.dtype.itemsize != 1 or len(scale_a) != 1 or len(scale_b) != 1 or contraction_dim or any((*swizzle_a, *swizzle_b)):
+        return NotImplemented
+    (x,), (y,) = scale_a, scale_b
+    if x.dtype != torch.float32 or y.dtype != torch.float32:
+        return NotImplemented
+    m, k, n, steps = self.shape[0], self.shape[1], mat2.shape[1], -(-self.shape[1] // 128)
+    a, b = _wide(self), _wide(mat2)
+    behind: list[torch.Tensor] = []
+    if recipe_a == [_TENSOR] and x.numel() == 1:
+        behind.append(x.reshape(()))
+    elif recipe_a == [_ROWS] and x.numel() == m:
+        behind.append(x.reshape(m, 1))
+    elif recipe_a == [_BLOCKS_1_128] and x.shape == (m, steps):
+        a = a * _of_blocks(x, torch.Size((m, k)))
+    else:
+        return NotImplemented
+    if recipe_b == [_TENSOR] and y.numel() == 1:
+        behind.append(y.reshape(()))
+    elif recipe_b == [_ROWS] and y.numel() == n:
+        behind.append(y.reshape(1, n))
+    elif recipe_b == [_BLOCKS_1_128] and (y.shape == (n, steps)) != (y.shape == (steps, n)):
+        b = b * _of_blocks(y.t() if y.shape == (n, steps) else y, torch.Size((k, n)))
+    elif recipe_b == [_BLOCKS_128_128] and y.ndim == 2 and y.shape[0] >= steps and y.shape[1] == -(-n // 128):
+        b = b * _of_blocks(y[:steps], torch.Size((k, n)))  # torch asks for whole fours of steps
+    else:
+        return NotImplemented
+    return _scaled(a, b, behind, bias).to(self.dtype if out_dtype is None else out_dtype)
 
 
 def _weight_int8pack_mm(self: torch.Tensor, mat2: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -66,3 +109,5 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., torch.Tensor]] = {
     aten._scaled_mm.default: _scaled_mm,
     aten._weight_int8pack_mm.default: _weight_int8pack_mm,
 }
+if hasattr(aten, "_scaled_mm_v2"):
+    DECOMPOSITIONS[aten._scaled_mm_v2.default] = _scaled_mm_v2

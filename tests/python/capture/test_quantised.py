@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from planish.capture import capture
-from planish.capture.quantised import _of_blocks
+from planish.capture.quantised import _of_blocks, _scaled_mm_v2
 from planish.oracle.interpret import Interpreter, Mode
 
 aten = torch.ops.aten
@@ -47,6 +48,44 @@ def test_scaled_products(rows: bool, dtype: torch.dtype, tmp_path: Path) -> None
     exact = (a.double() * scales[0]) @ (b.double().t() * scales[1])
     torch.testing.assert_close(result.double(), exact, rtol=8e-3 if dtype == torch.bfloat16 else 1e-5, atol=1e-4)
     torch.testing.assert_close(result, scaled(a, b, *scales, out_dtype=dtype))
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_scaled_products_by_recipes(rows: bool, tmp_path: Path) -> None:
+    a, b, bias = draw(32, 64), draw(48, 64), torch.randn(48).bfloat16()
+    scales = (torch.rand(32, 1), torch.rand(1, 48)) if rows else (torch.tensor(0.5), torch.tensor(3.0))
+    recipe = F.ScalingType.RowWise if rows else F.ScalingType.TensorWise
+
+    def forward(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return F.scaled_mm(a, b.t(), sa, recipe, sb, recipe, bias=bias, output_dtype=torch.bfloat16)
+
+    ops, result = ops_and_result(Call(forward), (a, b, *scales, bias), tmp_path)
+    assert "aten.mm.default" in ops and not any("_scaled_mm" in op for op in ops)
+    torch.testing.assert_close(result, forward(a, b, *scales, bias))
+
+
+@pytest.mark.parametrize("form", ["blocks of both", "rows of b, transposed", "padded steps"])
+def test_recipes_of_blocks(form: str) -> None:
+    """No CPU has torch's own."""
+    m, n, k = 32, 384, 640
+    a, b, steps = draw(m, k), draw(n, k), k // 128
+    sa, wide_a = torch.rand(m, steps), a.double()
+    sb = torch.rand(8 if form == "padded steps" else steps, n // 128)
+    per_column = sb[:steps].repeat_interleave(128, 1)
+    recipe_b = 5
+    if form == "rows of b, transposed":
+        per_column = torch.rand(steps, n)
+        sb, recipe_b = per_column.t(), 4
+    made = _scaled_mm_v2(a, b.t(), [sa], [4], [], [sb], [recipe_b], [], None, torch.float32)
+    exact = (wide_a * sa.double().repeat_interleave(128, 1)) @ (b.double().t() * per_column.double().repeat_interleave(128, 0))
+    torch.testing.assert_close(made.double(), exact, rtol=1e-5, atol=1e-3)
+
+
+def test_other_recipes_stay_torchs() -> None:
+    a, b, scale = draw(32, 128), draw(48, 128), torch.ones(())
+    assert _scaled_mm_v2(a, b.t(), [scale], [0], [1], [scale], [0], [], None, None) is NotImplemented
+    assert _scaled_mm_v2(a, b.t(), [scale, scale], [0, 0], [], [scale], [0], [], None, None) is NotImplemented
+    assert _scaled_mm_v2(a, b.t(), [torch.ones(32, 4)], [3], [], [scale], [0], [], None, None) is NotImplemented
 
 
 def test_scales_of_blocks() -> None:
