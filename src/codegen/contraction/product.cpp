@@ -79,7 +79,7 @@ double clocks_with_memory(const Product& product, double computed, std::int64_t 
     const auto& boxes = product.boxes(operand);
     const std::int64_t elements = boxes ? product.kernel.inputs[static_cast<std::size_t>(boxes->input)].storage_elements
                                         : lines * problem.k * (batched ? problem.batches : 1);
-    const double once = static_cast<double>(elements * 2);
+    const double once = static_cast<double>(elements * (product.bits ? 1 : 2));
     return once * (once > 0.5 * static_cast<double>(device.l2_bytes) ? static_cast<double>(often) : 1);
   };
   const double moved = static_cast<double>(matrices) * bytes(Operand::b, problem.n, problem.b_batched, times) +
