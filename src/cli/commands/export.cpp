@@ -13,7 +13,9 @@ class ExportCommand : public Command {
   ExportCommand(CLI::App& app, Output& output) {
     verb_ = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data")
                 ->group(group::runs);
-    verb_->add_option("what", options_.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
+    verb_->add_option("run", options_.what, "A run (its id, the beginning of it, or latest), or a shipped folder")
+        ->required()
+        ->type_name("RUN_OR_FOLDER");
     verb_
         ->add_option("--form", options_.form,
                      "folder: as shipped; file: one self-contained .py; source: a project to build")
