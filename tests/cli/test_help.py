@@ -116,7 +116,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert {"--budget", "--baselines"} <= complete(home, "optimize", "--b")
     assert all(word.startswith("--b") for word in complete(home, "optimize", "--b"))
     assert "model.py" in complete(home, "optimize", "mod")
-    assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source"}
+    assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source", "hub"}
     assert complete(home, "cache", "s") == {"size"}
     assert "latest" in complete(home, "show", "") and {"latest", "model.py"} <= complete(home, "export", "")
     assert complete(home, "optimize", "--resume", "l") == {"latest"}

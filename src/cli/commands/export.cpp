@@ -18,8 +18,9 @@ class ExportCommand : public Command {
         ->type_name("RUN_OR_FOLDER");
     verb_
         ->add_option("--form", options_.form,
-                     "folder: as shipped; file: one self-contained .py; source: a project to build")
-        ->check(one_of({"folder", "file", "source"}))
+                     "folder: as shipped; file: one self-contained .py; source: a project to build; hub: a folder for "
+                     "the package kernels")
+        ->check(one_of({"folder", "file", "source", "hub"}))
         ->capture_default_str();
     verb_->add_option("--out", options_.out, "What to write; otherwise named after the task, here")->type_name("PATH");
     verb_
@@ -35,6 +36,7 @@ class ExportCommand : public Command {
     add_examples(verb_,
                  {{"planish export latest --form file", "one .py that needs PyTorch alone"},
                   {"planish export latest --form source", "the kernels as a project to read and build"},
+                  {"planish export latest --form hub", "a folder that the package kernels loads, and its hub takes"},
                   {"planish export latest --format pairs --out pairs.jsonl", "PyTorch and its best kernel, as data"},
                   {"planish export latest --format csv --out trials.csv", "what was tried, as a data frame reads it"}});
   }
