@@ -25,7 +25,8 @@ constexpr const char* hub_mark = "planish-hub.txt";
 /// What the package `kernels` reads of the variant that is loaded.
 struct HubVariant {
   std::string name;     ///< of the kernel: letters, digits and dashes
-  std::string backend;  ///< cpu | cuda
+  std::string backend;  ///< as that package calls it
+  std::string title;    ///< of the target, in sentences
   std::string folder() const { return "torch-" + backend; }
 };
 
@@ -99,8 +100,8 @@ std::string hub_card(const HubVariant& variant, const Json& manifest, const Json
       "The original is part of `build/{6}/__init__.py`: name its licence in this file and in "
       "`build/{6}/metadata.json` (`other` stands there). Then `hf upload YOU/{0} . --repo-type kernel --revision v1`; "
       "without pushing it, `kernels.get_local_kernel(Path(\"this folder\"))` loads it.\n",
-      variant.name, variant.backend == "cuda" ? "an NVIDIA GPU" : "x86-64 processors under Linux", arch,
-      manifest.value("planish", ""), manifest.value("torch", ""), times_table(evidence), variant.folder());
+      variant.name, variant.title, arch, manifest.value("planish", ""), manifest.value("torch", ""),
+      times_table(evidence), variant.folder());
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ Status export_hub(const ExportRequest& request) {
   PLANISH_TRY(const Json program, parse_json(program_text, "bad_program", "program.json"));
   PLANISH_TRY(const std::string evidence_text, read_file(request.folder / "evidence.json"));
   const backend::Backend& target = backend::named(program["target"].get<std::string>());
-  const HubVariant variant{hub_name(manifest["task"].value("name", "")), target.on_host ? "cpu" : target.name};
+  const HubVariant variant{hub_name(manifest["task"].value("name", "")), target.name, target.title};
   const std::string arch = program.value("arch", "");
   return make_folder(request.out, hub_mark, [&](const fs::path& made) -> Status {
     const fs::path build = made / "build" / variant.folder();
