@@ -58,19 +58,19 @@ std::string bytes_of_hex(const std::string& hex) {
   return out;
 }
 
-std::string hub_metadata(const HubVariant& variant, const Json& manifest, const std::string& arch,
-                         const std::string& code) {
+std::string hub_metadata(const HubVariant& variant, const std::string& arch, const std::string& code) {
+  const std::string digest = sha256_hex(code);
   std::string id = "_" + variant.name;
   std::ranges::replace(id, '-', '_');
   Json runs_on = {{"type", variant.backend}};
   if (const std::string one = capability(arch); !one.empty()) runs_on["archs"] = Json::array({one});
-  const Json out = {
-      {"id", fmt::format("{}_{}_{}", id, variant.backend, manifest.value("program", "").substr(0, 8))},
-      {"name", variant.name},
-      {"version", 1},
-      {"license", "other"},
-      {"backend", std::move(runs_on)},
-      {"digest", {{"algorithm", "sha256"}, {"files", {{"__init__.py", base64(bytes_of_hex(sha256_hex(code)))}}}}}};
+  const Json out = {{"id", fmt::format("{}_{}_{}", id, variant.backend, digest.substr(0, 8))},
+                    {"name", variant.name},
+                    {"version", 1},
+                    {"license", "other"},
+                    {"python-depends", Json::array()},
+                    {"backend", std::move(runs_on)},
+                    {"digest", {{"algorithm", "sha256"}, {"files", {{"__init__.py", base64(bytes_of_hex(digest))}}}}}};
   return out.dump(2) + "\n";
 }
 
@@ -125,7 +125,7 @@ Status export_hub(const ExportRequest& request) {
   return make_folder(request.out, hub_mark, [&](const fs::path& made) -> Status {
     const fs::path build = made / "build" / variant.folder();
     PLANISH_CHECK(write_file(build / "__init__.py", code));
-    PLANISH_CHECK(write_file(build / "metadata.json", hub_metadata(variant, manifest, arch, code)));
+    PLANISH_CHECK(write_file(build / "metadata.json", hub_metadata(variant, arch, code)));
     PLANISH_CHECK(write_file(made / "evidence.json", evidence_text));
     PLANISH_CHECK(write_file(made / "README.md", hub_card(variant, manifest, json_or_discarded(evidence_text), arch)));
     return write_file(made / hub_mark, "Made by planish export --form hub; a later export may replace this folder.\n");

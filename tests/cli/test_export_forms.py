@@ -83,7 +83,7 @@ def test_a_folder_for_the_hub_loads_as_the_package_kernels_loads_it(home: Home, 
     made = home.path / "task_hub"
     variant = made / "build" / "torch-cpu"
     about = json.loads((variant / "metadata.json").read_text())
-    assert (about["name"], about["version"], about["backend"]) == ("task", 1, {"type": "cpu"}) and about["id"].isidentifier()
+    assert (about["name"], about["version"], about["backend"]) == ("task", 1, {"type": "cpu"}) and about["id"].isidentifier() and about["python-depends"] == []
     code = (variant / "__init__.py").read_bytes()
     assert about["digest"] == {"algorithm": "sha256", "files": {"__init__.py": base64.b64encode(hashlib.sha256(code).digest()).decode()}}
     card = (made / "README.md").read_text()
