@@ -69,7 +69,7 @@ Result<fs::path> find_shipped(const ExportVerb& options) {
 /// Where --out does not say: beside the user, named after the task.
 fs::path default_out(const std::string& task, const std::string& form) {
   if (form == "file") return task + "_planish.py";
-  return task + (form == "source" ? "_source" : "_shipped");
+  return task + (form == "source" ? "_source" : form == "hub" ? "_hub" : "_shipped");
 }
 
 /// The task's file as the result beside the folder names it; a word in its place where it is not there any more.
@@ -109,6 +109,7 @@ int export_verb(const ExportVerb& options, const Output& output) {
   request.out = fs::absolute(request.out, ignored).lexically_normal();
   const Status done = options.form == "file"     ? ship::export_file(request)
                       : options.form == "source" ? ship::export_source(request)
+                      : options.form == "hub"    ? ship::export_hub(request)
                                                  : ship::export_folder(request);
   if (!done) return output.error(done.error());
   document["exported"] = request.out.string();
@@ -118,6 +119,8 @@ int export_verb(const ExportVerb& options, const Output& output) {
         "note: this form is to be read: it keeps no memory between calls and its launches cost more, so it may be "
         "slower than the original; make test in it says what both take");
     output.say("next: " + command_line({"make", "-C", request.out.string(), "test"}));
+  } else if (options.form == "hub") {
+    output.say("next: read README.md in it, which says what to fill in and how it is pushed");
   } else {
     output.next({"verify", task_beside(*folder), request.out.string(), "--time"});
   }

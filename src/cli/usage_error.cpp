@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <optional>
 #include <utility>
 
 #include "base/suggest.h"
@@ -27,6 +29,31 @@ std::vector<std::string> options_of(const CLI::App& app) {
 
 Error of(std::string message, std::string hint) {
   return Error{"usage", std::move(message), {}, std::move(hint)};
+}
+
+/// The first command that the verb's --help shows; empty where it shows none.
+std::string example_of(const CLI::App& verb) {
+  const std::string footer = verb.get_footer();
+  const std::size_t at = footer.find("  planish ");
+  if (at == std::string::npos) return {};
+  const std::size_t end = footer.find_first_of("#\n", at);
+  std::string line = footer.substr(at + 2, end == std::string::npos ? end : end - at - 2);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+/// What the verb cannot do without, and nobody named: in the words of its --help.
+std::optional<Error> missing_operand(const CLI::App& verb, const std::string& path) {
+  const auto operands = verb.get_options([](const CLI::Option* one) { return one->get_positional(); });
+  const auto missing =
+      std::ranges::find_if(operands, [](const CLI::Option* one) { return one->get_required() && one->count() == 0; });
+  if (missing == operands.end()) return std::nullopt;
+  std::string what = (*missing)->get_description();
+  if (!what.empty()) what = fmt::format(": {}{}", static_cast<char>(std::tolower(what.front())), what.substr(1));
+  const std::string example = example_of(verb);
+  return of(fmt::format("no {} was named{}", (*missing)->get_name(), what),
+            fmt::format("{}{} --help says what it takes",
+                        example.empty() ? "" : fmt::format("for example {}; ", example), path));
 }
 
 }  // namespace
@@ -71,6 +98,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
   const std::string file = app["--config"]->as<std::string>();
   if (dynamic_cast<const CLI::FileError*>(&error) != nullptr)
     return of(fmt::format("{}: no such file of settings", file), "check the path");
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    if (auto missing = missing_operand(*at, path)) return std::move(*missing);
+  }
   const std::string what = error.what();
   std::string hint = fmt::format("{} --help says what it takes", path);
   // "--limit: 'many' is no whole number", where nobody typed --limit.

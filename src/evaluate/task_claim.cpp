@@ -104,7 +104,9 @@ class TaskEvaluator::Claiming {
   /// It begins to use the device.
   void take_what_began_early() {
     const auto early = std::exchange(task_.early_, nullptr);
-    auto ready = early->finish(std::min(limits().baseline, work_seconds_left()));
+    const double patience = std::min(limits().baseline, work_seconds_left());
+    report_work(fmt::format("compiling on with what began beside the search: at most {:.0f} s", patience));
+    auto ready = early->finish(patience);
     if (!ready.has_value()) return;
     task_.baseline_ = std::move(ready->process);
     compiled_ = std::move(ready->seconds);

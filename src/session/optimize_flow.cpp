@@ -22,6 +22,7 @@
 #include "program/solution.h"
 #include "search/run.h"
 #include "session/degenerate.h"
+#include "session/earlier_run.h"
 #include "session/evidence.h"
 #include "session/host_bound.h"
 #include "session/judge_advisor.h"
@@ -742,7 +743,8 @@ class Flow {
     enter(Phase::claim,
           modes.size() == 1
               ? "timing it beside eager"
-              : fmt::format("compiling {} of torch.compile's modes, and timing it beside them", modes.size() - 1));
+              : fmt::format("compiling {} of torch.compile's modes, and timing it beside them", modes.size() - 1),
+          cancelled() ? 0 : seconds_of_earlier_run(*store_, run_record_, Phase::claim));
     claims_ = true;
     const WorkScope scope = within(time_.left());
     if (may_need_cuda_graphs(modes, opened_.device)) {

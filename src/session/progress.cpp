@@ -19,9 +19,16 @@ constexpr auto plain_every = std::chrono::seconds(10);
 /// Regions shown on a line; the rest is counted.
 constexpr std::size_t most_regions = 4;
 constexpr std::size_t most_operators = 4;
+/// Seconds from which on what is done within a phase shows its own.
+constexpr double long_part = 5;
 
 double seconds_since(TimePoint then, const Clock& clock) {
   return std::chrono::duration<double>(clock.now() - then).count();
+}
+
+/// A status without its details: "waiting for memory: 1 GB is free".
+std::string what_of(const std::string& status) {
+  return status.substr(0, status.find(':'));
 }
 
 }  // namespace
@@ -78,10 +85,12 @@ void Progress::status(const WorkReport& report) {
   part_ = counts ? std::optional(static_cast<double>(report.number - 1) / report.all) : std::nullopt;
   // What was measured since the phase began may tell that it takes longer than could be known then.
   if (report.seconds > 0) estimate_ = std::max(estimate_, seconds_since(phase_began_, clock_) + report.seconds);
+  const std::string before = what_of(status_);
   status_ = worker::printable(report.text);  // children, tasks and folders have a say in it
+  if (what_of(status_) != before) status_began_ = clock_.now();
   // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
   if (out_.mode() == Mode::plain && status_.starts_with("waiting")) {
-    const std::string what = status_.substr(0, status_.find(':'));
+    const std::string what = what_of(status_);
     if (what != waited_for_) out_.stay("  " + status_);
     waited_for_ = what;
   }
@@ -149,9 +158,17 @@ std::string Progress::activity() const {
     out += fmt::format(" of about {:.0f} s", estimate_);
     if (!plain) out = fmt::format("{} {}", bar(seconds / estimate_), out);
   }
-  if (!status_.empty()) out += ", " + status_;
+  if (!status_.empty()) out += ", " + timed_status(seconds);
   if (!status_.empty() && part_ && !plain && !out.starts_with('[')) out += " " + bar(*part_);
   return out;
+}
+
+/// What is being done, with its own seconds where it is a part of the phase that takes long.
+std::string Progress::timed_status(double phase_seconds) const {
+  const double seconds = seconds_since(status_began_, clock_);
+  if (seconds < long_part || phase_seconds - seconds < 1) return status_;
+  const std::string what = what_of(status_);
+  return fmt::format("{} ({:.0f} s){}", what, seconds, status_.substr(what.size()));
 }
 
 /// What a search that is over still waits for.

@@ -77,6 +77,7 @@ class Progress {
   void draw();
   std::vector<std::string> lines() const;
   std::string activity() const;
+  std::string timed_status(double phase_seconds) const;
   std::string counts() const;
   std::string ending() const;
   std::string regions() const;
@@ -96,7 +97,7 @@ class Progress {
   double left_ = -1;  ///< when left_at_ was
   TimePoint left_at_{};
   std::optional<Phase> phase_;
-  TimePoint phase_began_{}, began_{};
+  TimePoint phase_began_{}, began_{}, status_began_{};
   double estimate_ = 0;
   std::string doing_, said_, status_, waited_for_;
   std::optional<double> part_;  ///< of what the status counts, behind it

@@ -11,21 +11,6 @@ namespace {
 constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t line_bytes = 90;  ///< 120 characters
 
-std::string base64(std::string_view bytes) {
-  std::string out;
-  out.reserve(bytes.size() / 3 * 4 + bytes.size() / line_bytes + 8);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t k) { return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U; };
-    const unsigned word = at(0) << 16U | at(1) << 8U | at(2);
-    if (i != 0 && i % line_bytes == 0) out += '\n';
-    for (unsigned k = 0; k < 4; ++k) {
-      const bool padding = i + k > bytes.size();
-      out += padding ? '=' : digits[word >> (18U - 6U * k) & 63U];
-    }
-  }
-  return out;
-}
-
 /// Whether the bytes are UTF-8, by the table of well-formed sequences.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -75,6 +60,21 @@ std::string escaped(std::string_view text, bool lines) {
 }
 
 }  // namespace
+
+std::string base64(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size() / 3 * 4 + bytes.size() / line_bytes + 8);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto at = [&](std::size_t k) { return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U; };
+    const unsigned word = at(0) << 16U | at(1) << 8U | at(2);
+    if (i != 0 && i % line_bytes == 0) out += '\n';
+    for (unsigned k = 0; k < 4; ++k) {
+      const bool padding = i + k > bytes.size();
+      out += padding ? '=' : digits[word >> (18U - 6U * k) & 63U];
+    }
+  }
+  return out;
+}
 
 Result<std::string> packed(std::string_view bytes) {
   uLongf size = compressBound(bytes.size());

@@ -11,6 +11,9 @@ namespace planish::ship {
 /// Deflated (zlib's format) and in base64, in lines.
 Result<std::string> packed(std::string_view bytes);
 
+/// In lines of 120 characters.
+std::string base64(std::string_view bytes);
+
 /// A Python string literal whose value is `text`: with its lines as they are wherever that is possible. Error kind
 /// `bad_text` for what is not UTF-8.
 Result<std::string> python_text(std::string_view text);

@@ -36,10 +36,14 @@ Status export_file(const ExportRequest& request);
 /// original.
 Status export_source(const ExportRequest& request);
 
-// Error kinds of all three: `not_shipped` and `altered` (see check_folder; `not_shipped` also where `out` is some other
+/// A folder in the form that the package `kernels` loads, and Hugging Face's hub takes: a Python-only build variant, a
+/// card and the evidence.
+Status export_hub(const ExportRequest& request);
+
+// Error kinds of all four: `not_shipped` and `altered` (see check_folder; `not_shipped` also where `out` is some other
 // folder), `in_the_way` (`out` is some other file),
-// `foreign_code` (a solution ships there: file and source hold none), `live_module` (made from a live module: its code
-// is not here), `too_large`, `bad_text`, `unsupported` (this form cannot hold it; the message says why), and those of
-// base/file.h.
+// `foreign_code` (a solution ships there: file, source and hub hold none), `live_module` (made from a live module: its
+// code is not here), `too_large`, `bad_text`, `unsupported` (this form cannot hold it; the message says why), and those
+// of base/file.h.
 
 }  // namespace planish::ship

@@ -1,3 +1,5 @@
+#include "ship/single_file.h"
+
 #include <fmt/core.h>
 
 #include <map>
@@ -123,9 +125,8 @@ Status may_replace_file(const fs::path& out) {
 
 }  // namespace
 
-Status export_file(const ExportRequest& request) {
+Result<std::string> single_file(const ExportRequest& request) {
   PLANISH_CHECK(check_folder(request.folder));
-  PLANISH_CHECK(may_replace_file(request.out));
   PLANISH_TRY(const std::string manifest_text, read_file(request.folder / "ship.json"));
   PLANISH_TRY(const Json manifest, parse_json(manifest_text, "not_shipped", "ship.json"));
   PLANISH_CHECK(only_our_code(request.folder, manifest));
@@ -147,6 +148,12 @@ Status export_file(const ExportRequest& request) {
   std::string text = docstring(manifest);
   text += fmt::format("{}_KEY, _TEXTS, _BINARIES = {}, {{}}, {{}}\n{}{}{}{}", contents_begin, python_string(key), parts,
                       contents_end, loader, body);
+  return text;
+}
+
+Status export_file(const ExportRequest& request) {
+  PLANISH_CHECK(may_replace_file(request.out));
+  PLANISH_TRY(const std::string text, single_file(request));
   return write_file(request.out, text);
 }
 

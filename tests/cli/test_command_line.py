@@ -76,6 +76,10 @@ def test_usage_errors(home: Path, arguments: list[str]) -> None:
         (["optimize", "task.py", "--target", "gpu"], "there is no target 'gpu'", "did you mean 'cuda'?"),
         (["optimize", "task.py", "--baselines", "max_autotun"], "there is no baseline 'max_autotun'", "did you mean 'max_autotune'?"),
         (["optimize", "task.py", "two.py"], "", "planish optimize --help"),
+        (["verify", "task.py"], "no solution was named: a shipped folder, or a Python file", "for example planish verify model.py planish-model; "),
+        (["export"], "no run was named: a run (its id, the beginning of it, or latest)", "for example planish export latest --form file; "),
+        (["suite"], "no folder was named: tasks: Python files", "for example planish suite tasks --budget 30s; "),
+        (["patterns", "show"], "no id was named: its id, or the beginning of it", "for example planish patterns show 3f9a; "),
     ],
 )
 def test_what_was_meant(home: Path, arguments: list[str], error: str, hint: str) -> None:

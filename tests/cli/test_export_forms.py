@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import json
 import re
 import shutil
@@ -65,6 +67,43 @@ def test_a_single_file_needs_nothing_else(home: Home, tmp_path: Path) -> None:
     assert seen["hits"] == 4, seen  # of three calls, the first binds; twice
     assert seen["modules"] == sorted(["executor", "guards", "reference", *guards.PARTS]), seen
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_for_the_hub_loads_as_the_package_kernels_loads_it(home: Home, tmp_path: Path) -> None:
+    """Its metadata names the file, by which it is imported under a name that nothing else has."""
+    shipped = home.path / "measured" / "shipped"
+    shutil.copytree(home.path / "out" / "shipped", shipped)
+    evidence = json.dumps({"times": {"shipped": {"median_ms": 0.25}, "eager": {"median_ms": 1.5}, "compile": {"error": {}}}})
+    (shipped / "evidence.json").write_text(evidence)
+    manifest = json.loads((shipped / "ship.json").read_text())
+    manifest["files"]["evidence.json"] = hashlib.sha256(evidence.encode()).hexdigest()
+    (shipped / "ship.json").write_text(json.dumps(manifest))
+    done = home.run("export", "measured", "--form", "hub")
+    assert done.returncode == 0 and "README.md" in lines(done.stderr, "next: ")[0], done.stderr
+    made = home.path / "task_hub"
+    variant = made / "build" / "torch-cpu"
+    about = json.loads((variant / "metadata.json").read_text())
+    assert (about["name"], about["version"], about["backend"]) == ("task", 1, {"type": "cpu"}) and about["id"].isidentifier() and about["python-depends"] == []
+    code = (variant / "__init__.py").read_bytes()
+    assert about["digest"] == {"algorithm": "sha256", "files": {"__init__.py": base64.b64encode(hashlib.sha256(code).digest()).decode()}}
+    card = (made / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: kernels\n") and about["license"] == "other" and "| this | 0.25 |" in card and "| eager | 1.5 |" in card
+    assert {path.name for path in made.iterdir()} == {"README.md", "build", "evidence.json", "planish-hub.txt"}
+    asked = (
+        "import importlib.util, sys, torch\n"
+        f"spec = importlib.util.spec_from_file_location({about['id']!r}, {str(variant / '__init__.py')!r})\n"
+        f"kernel = sys.modules[{about['id']!r}] = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(kernel)\n"
+        "model, x = kernel.ModelNew(*kernel.get_init_inputs()), kernel.get_inputs()[0]\n"
+        "with torch.no_grad():\n"
+        "    assert torch.equal(model(x), kernel.Model.forward(model, x)) and model._planish.shipped.runs() == 1\n"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-c", asked], capture_output=True, text=True, cwd=tmp_path, env={"PATH": ""}, check=False)
+    assert ran.returncode == 0, ran.stderr
+    # Again it is replaced; a folder of somebody else's is not.
+    assert home.run("export", "measured", "--form", "hub").returncode == 0
+    (made / "planish-hub.txt").unlink()
+    assert home.run("export", "measured", "--form", "hub").returncode == 2 and (made / "README.md").exists()
 
 
 @pytest.fixture

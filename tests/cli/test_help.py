@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -12,6 +13,7 @@ from command import Home, lines
 from shells import fish_completes, zsh_completes
 
 VERBS = ("optimize", "verify", "try", "runs", "show", "report", "export", "rm", "suite", "import", "serve", "mcp", "environment", "patterns", "doctor", "cache")
+ACTIONS = ("import", "search", "embed", "show", "list", "forget")
 
 
 def test_verbs_and_options_stand_in_groups(tmp_path: Path) -> None:
@@ -24,6 +26,17 @@ def test_verbs_and_options_stand_in_groups(tmp_path: Path) -> None:
     assert len([line for line in search.splitlines() if line.endswith(":") and not line.startswith(" ")]) >= 6
     assert max(len(line) for line in search.split("Examples:")[0].splitlines()) <= 100
     assert "--models 0..32" in search and "INT:" not in search
+
+
+@pytest.mark.parametrize("verb", [*(v for v in VERBS if v != "cache"), *(f"patterns {action}" for action in ACTIONS)])
+def test_every_option_says_what_it_is(tmp_path: Path, verb: str) -> None:
+    """Arguments too: behind the name, or on the line below it, stand words and not a default alone."""
+    above = Home(tmp_path).run(*verb.split(), "--help").stdout.split("Examples:\n")[0]
+    entries = re.findall(r"(?m)^  (?! )(.+(?:\n {26}.+)*)", above)
+    assert entries
+    for entry in entries:
+        words = re.split(r"\s{2,}|\n", entry, maxsplit=1)
+        assert len(words) == 2 and re.match(r"[A-Za-z0-9']", words[1].strip()), entry
 
 
 @pytest.mark.parametrize("verb", [v for v in VERBS if v not in ("cache", "patterns")])
@@ -103,7 +116,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert {"--budget", "--baselines"} <= complete(home, "optimize", "--b")
     assert all(word.startswith("--b") for word in complete(home, "optimize", "--b"))
     assert "model.py" in complete(home, "optimize", "mod")
-    assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source"}
+    assert complete(home, "export", "latest", "--form", "") == {"folder", "file", "source", "hub"}
     assert complete(home, "cache", "s") == {"size"}
     assert "latest" in complete(home, "show", "") and {"latest", "model.py"} <= complete(home, "export", "")
     assert complete(home, "optimize", "--resume", "l") == {"latest"}

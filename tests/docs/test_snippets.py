@@ -73,6 +73,22 @@ def test_commands_run(page: Page, tmp_path: Path) -> None:
         assert done.returncode in allowed, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
+@pytest.mark.skipif(bool(INSTALLED), reason="the lines are for a checkout")
+def test_a_shell_uses_a_checkout_after_the_lines_of_the_first_page(tmp_path: Path) -> None:
+    """The command and the module, from any folder."""
+    page = (ROOT / "docs" / "first_model.md").read_text()
+    shown = [line.strip() for line in page.splitlines() if line.startswith(("    . ", "    export "))]
+    assert len(shown) == 2
+    for name, place in ((".venv", Path(sys.prefix)), ("build", BUILD.absolute()), ("python", ROOT / "python")):
+        (tmp_path / name).symlink_to(place)
+    (tmp_path / "elsewhere").mkdir()
+    asked = ["cd elsewhere", "planish --version", "python -c 'import planish; print(planish.optimize.__name__)'"]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PLANISH_", "PYTHON"))}
+    done = subprocess.run(["sh", "-ec", "\n".join([*shown, *asked])], cwd=tmp_path, env=kept, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("planish ") and done.stdout.endswith("optimize\n")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_what_is_not_run_is_compiled(page: Page, tmp_path: Path) -> None:
     for number, code in enumerate(page.sketches):

@@ -205,6 +205,31 @@ TEST_CASE("what is measured in a phase says how long it takes, where its beginni
   CHECK(text.find("checking: 42 s, still timing it\n") != std::string::npos);
 }
 
+TEST_CASE("a part of a phase that takes long shows its own seconds, whatever its details are") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  FakeClock clock;
+  {
+    Redirected redirected(ends[1]);
+    Progress progress(LiveLines::Mode::plain, clock);
+    progress.phase(Phase::claim, "compiling");
+    progress.status("the first mode");
+    clock.advance(std::chrono::seconds(12));
+    progress.status("the second mode: the first took 12 s");
+    clock.advance(std::chrono::seconds(11));
+    progress.status("the second mode: the first took 12 s, 80 s are left");
+    clock.advance(std::chrono::seconds(10));
+    progress.status("the third mode");
+  }
+  const std::string text = drain(ends[0]);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(text.find("compiling: 12 s, the second mode: the first took 12 s\n") != std::string::npos);
+  CHECK(text.find("compiling: 23 s, the second mode (11 s): the first took 12 s, 80 s are left\n") !=
+        std::string::npos);
+  CHECK(text.find("compiling: 33 s, the third mode\n") != std::string::npos);
+}
+
 TEST_CASE("who interrupts reads what is waited for, and no time that is left") {
   ::setenv("TERM", "xterm", 1);
   int ends[2];

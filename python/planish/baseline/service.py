@@ -15,11 +15,16 @@ from planish.ship.guards import COMPILE_OPTIONS
 from planish.wire import report_stage
 
 
+def _in_words(mode: str) -> str:
+    return "default mode" if mode == "compile" else f"mode {mode}"
+
+
 class Baseline:
     """The state of one baseline process: at most one table."""
 
     def __init__(self) -> None:
         self._table: Table | None = None
+        self._compiled: tuple[str, float] | None = None  # the mode before, and the seconds that it took
 
     @property
     def table(self) -> Table:
@@ -34,20 +39,32 @@ class Baseline:
         device = params.get("device", "cpu")
         if device == "cuda" and not torch.cuda.is_available():
             raise PlanishError("no_device", "torch sees no CUDA device", "run planish doctor")
-        self._table = None
+        self._table = self._compiled = None
         self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device), str(params.get("accuracy", "eager")))
         return {"sets": self._table.set_count}
 
     def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         path = params.get("path")
-        seconds = params.get("seconds")
-        report_stage(f"compiling {params['name']}" if params["kind"] in COMPILE_OPTIONS else f"making {params['name']} ready")
+        seconds = None if params.get("seconds") is None else float(params["seconds"])
+        compiles = params["kind"] in COMPILE_OPTIONS
+        report_stage(self._compiling(params["kind"], seconds) if compiles else f"making {params['name']} ready")
         gate = Gate(fds[0]) if fds else None
         try:
-            return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds), gate)
+            added = self.table.add(params["name"], params["kind"], Path(path) if path else None, seconds, gate)
+            if compiles:
+                self._compiled = params["kind"], added["compile_seconds"]
+            return added
         finally:
             if gate is not None:
                 gate.close()
+
+    def _compiling(self, mode: str, seconds: float | None) -> str:
+        """What is done, with what is known of its length: the limit, and what the mode before it took. One mode takes a hundredth or ten times of what
+        another does, so that this is no estimate."""
+        known = [] if seconds is None else [f"at most {seconds:.0f} s"]
+        if self._compiled is not None:
+            known.append(f"{_in_words(self._compiled[0])} took {self._compiled[1]:.0f} s")
+        return f"compiling in {_in_words(mode)}" + (": " + ", ".join(known) if known else "")
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         names, limits = list(params["names"]), Limits.of(params)

@@ -92,7 +92,7 @@ def load_live(folder: Path) -> LoadedTask:
     """The task that write_live() left in `folder`. Raises PlanishError (not_a_task, not_importable)."""
     manifest = folder / MANIFEST
     if not manifest.exists():
-        raise task_error("not_a_task", folder, f"a folder without {MANIFEST}", "give a task file, or use planish suite for a folder of tasks")
+        raise task_error("not_a_task", folder, "a folder, not a task", "name a Python file with Model and get_inputs; planish suite takes a folder of them")
     about = json.loads(manifest.read_text())
     # Where the user's own modules are found; behind everything of ours.
     sys.path.extend(entry for entry in about.get("path", ()) if entry not in sys.path)

@@ -15,6 +15,7 @@ class CompletionCommand : public Command {
     verb_ =
         app.add_subcommand("completion", "Print a script that completes commands in your shell")->group(group::machine);
     verb_->add_option("shell", shell_, "Shell to complete in")->required()->check(one_of({"bash", "zsh", "fish"}));
+    verb_->set_help_flag("-h,--help", "Print this");
     add_examples(verb_, {{"source <(planish completion bash)", "in ~/.bashrc, or ~/.zshrc with zsh"},
                          {"planish completion fish > ~/.config/fish/completions/planish.fish", "once"}});
   }

@@ -13,11 +13,14 @@ class ExportCommand : public Command {
   ExportCommand(CLI::App& app, Output& output) {
     verb_ = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data")
                 ->group(group::runs);
-    verb_->add_option("what", options_.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
+    verb_->add_option("run", options_.what, "A run (its id, the beginning of it, or latest), or a shipped folder")
+        ->required()
+        ->type_name("RUN_OR_FOLDER");
     verb_
         ->add_option("--form", options_.form,
-                     "folder: as shipped; file: one self-contained .py; source: a project to build")
-        ->check(one_of({"folder", "file", "source"}))
+                     "folder: as shipped; file: one self-contained .py; source: a project to build; hub: a folder for "
+                     "the package kernels")
+        ->check(one_of({"folder", "file", "source", "hub"}))
         ->capture_default_str();
     verb_->add_option("--out", options_.out, "What to write; otherwise named after the task, here")->type_name("PATH");
     verb_
@@ -33,6 +36,7 @@ class ExportCommand : public Command {
     add_examples(verb_,
                  {{"planish export latest --form file", "one .py that needs PyTorch alone"},
                   {"planish export latest --form source", "the kernels as a project to read and build"},
+                  {"planish export latest --form hub", "a folder that the package kernels loads, and its hub takes"},
                   {"planish export latest --format pairs --out pairs.jsonl", "PyTorch and its best kernel, as data"},
                   {"planish export latest --format csv --out trials.csv", "what was tried, as a data frame reads it"}});
   }

@@ -11,7 +11,7 @@ class ImportCommand : public Command {
  public:
   ImportCommand(CLI::App& app, Output& output) {
     verb_ = app.add_subcommand("import", "Make tasks and solutions of another collection's files")->group(group::many);
-    verb_->add_option("from", options_.from, "Its folder; of BackendBench the file of traced calls")
+    verb_->add_option("collection", options_.from, "Its folder; of BackendBench the file of traced calls")
         ->required()
         ->type_name("PATH");
     verb_->add_option("--format", options_.format, "auto, or the collection's name")

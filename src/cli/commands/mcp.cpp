@@ -15,6 +15,7 @@ class McpCommand : public Command {
     add_patterns_file(verb_, "--patterns", options_.patterns);
     add_task_timeout(verb_, options_.task_timeout);
     add_store(verb_, options_.store);
+    verb_->set_help_flag("-h,--help", "Print this");
     add_examples(verb_, {{"planish mcp", "as the command of a server, in an agent's settings"}});
   }
   std::optional<int> run(const CommandLine& line, const Output& output) override {

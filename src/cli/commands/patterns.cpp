@@ -26,6 +26,8 @@ class PatternsCommand : public Command {
     import_->add_option("--name", importing_.name, "To keep them as; else the kind and the folder's name");
     add_patterns_file(import_, "--index", importing_.index);
     add_output(import_, output);
+    add_examples(import_, {{"planish patterns import cutlass --kind cutlass", "a checkout of CUTLASS"},
+                           {"planish patterns import Liger-Kernel --kind triton", "Triton kernels of a checkout"}});
 
     search_ = add_action(verb_, "search", "Find patterns by words and facts");
     search_->add_option("query", searching_.query, "What the kernel does, for what, how")->type_name("TEXT");
@@ -52,6 +54,8 @@ class PatternsCommand : public Command {
     add_store(search_, searching_.store);
     add_patterns_file(search_, "--index", searching_.index);
     add_output(search_, output);
+    add_examples(search_, {{"planish patterns search 'softmax over long rows'", "by words"},
+                           {"planish patterns search --op gemm --arch hopper --schedule pingpong", "by facts"}});
 
     embed_ = add_action(verb_, "embed",
                         "Make vectors of what searches rank, with the [embedding] of planish.toml; again goes on");
@@ -64,13 +68,16 @@ class PatternsCommand : public Command {
     add_store(show_, showing_.store);
     add_patterns_file(show_, "--index", showing_.index);
     add_output(show_, output);
+    add_examples(show_, {{"planish patterns show 3f9a", "one that a search found"}});
 
     list_ = add_action(verb_, "list", "What was imported");
     add_patterns_file(list_, "--index", listing_.index);
     add_output(list_, output);
 
     forget_ = add_action(verb_, "forget", "Remove what was imported under a name");
-    forget_->add_option("name", forgetting_.id)->required()->type_name("NAME");
+    forget_->add_option("name", forgetting_.id, "Its name, as planish patterns list has it")
+        ->required()
+        ->type_name("NAME");
     add_patterns_file(forget_, "--index", forgetting_.index);
     add_output(forget_, output);
   }

@@ -10,7 +10,7 @@ class ReportCommand : public Command {
  public:
   ReportCommand(CLI::App& app, Output& output) {
     verb_ = app.add_subcommand("report", "Write a run as one HTML page")->group(group::runs);
-    verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
+    verb_->add_option("run", options_.run, "Its id, the beginning of it, or latest")->required()->type_name("RUN");
     verb_->add_option("--out", options_.out, "File to write, or a folder; else planish-report-RUN.html here")
         ->type_name("FILE.html");
     verb_->add_flag("--watch", options_.watch,

@@ -12,7 +12,7 @@ class RmCommand : public Command {
   RmCommand(CLI::App& app, Output& output) {
     verb_ =
         app.add_subcommand("rm", "Remove runs from the store; what they shipped stays where it is")->group(group::runs);
-    verb_->add_option("run", options_.runs, "Their ids, or the beginnings of them")->type_name("RUN");
+    verb_->add_option("run", options_.runs, "Their ids, the beginnings of them, or latest")->type_name("RUN");
     verb_->add_option("--keep", options_.keep, "Remove all but so many of the newest")->check(whole_number(0));
     verb_
         ->add_option("--to", options_.megabytes,

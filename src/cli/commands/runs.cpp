@@ -11,7 +11,9 @@ class RunsCommand : public Command {
  public:
   RunsCommand(CLI::App& app, Output& output) {
     verb_ = app.add_subcommand("runs", "List what was run")->group(group::runs);
-    verb_->add_option("--limit", limit_)->check(whole_number(1))->capture_default_str();
+    verb_->add_option("--limit", limit_, "Most runs to list, the newest first")
+        ->check(whole_number(1))
+        ->capture_default_str();
     add_store(verb_, store_);
     add_output(verb_, output);
     add_examples(verb_, {{"planish runs", "the last 50"}, {"planish runs --json", "for a script"}});

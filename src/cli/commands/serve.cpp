@@ -9,12 +9,13 @@ namespace {
 class ServeCommand : public Command {
  public:
   ServeCommand(CLI::App& app, Output& output) {
-    verb_ =
-        app.add_subcommand(
-               "serve",
-               "Keep an evaluator warm for optimize and verify commands started in this folder (runs until it is idle)")
-            ->group(group::serve);
-    verb_->add_option("--idle", options_.idle, "Time without a command after which it ends")->capture_default_str();
+    verb_ = app.add_subcommand("serve",
+                               "Keep an evaluator warm for optimize, verify and try commands started in this folder "
+                               "(runs until it is idle)")
+                ->group(group::serve);
+    verb_->add_option("--idle", options_.idle, "Time without a command after which it ends")
+        ->type_name("TIME")
+        ->capture_default_str();
     verb_->add_flag("--stop", options_.stop, "End the one that runs, after the commands that use it");
     add_output(verb_, output);
     add_examples(verb_, {{"planish serve &", "later commands in this folder start in a tenth of a second"},

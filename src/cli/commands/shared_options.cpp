@@ -25,6 +25,7 @@ void add_format(CLI::App* verb, Output& output) {
       ->check(one_of({"text", "junit", "github"}))
       ->excludes("--json")
       ->capture_default_str();
+  verb->set_help_flag("-h,--help", "Print this");  // the last of them
 }
 
 void keep_from_guests(const std::string& path) {

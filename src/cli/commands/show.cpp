@@ -11,7 +11,7 @@ class ShowCommand : public Command {
   ShowCommand(CLI::App& app, Output& output) {
     verb_ =
         app.add_subcommand("show", "Show a run, or one candidate of it with what the judge says")->group(group::runs);
-    verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
+    verb_->add_option("run", options_.run, "Its id, the beginning of it, or latest")->required()->type_name("RUN");
     verb_->add_option("candidate", options_.candidate, "A program's hash, or the beginning of it")
         ->type_name("CANDIDATE");
     verb_->add_flag("--replay", options_.replay, "Derive every decision again from the store, and compare");

@@ -97,11 +97,17 @@ def test_the_process_waits_behind_the_descriptor_that_it_is_sent(tmp_path: Path)
         client.ask("open", task=str(tmp_path / "task.py"), device="cpu")
         waits, opens = os.pipe()
         client.channel.send({"id": 7, "method": "add", "params": {"name": "compile", "kind": "compile"}}, [waits])
-        assert client.channel.receive() == {"event": "stage", "stage": "compiling compile"}
+        assert client.channel.receive() == {"event": "stage", "stage": "compiling in default mode"}
         os.close(waits)
         os.close(opens)
         answer = client.channel.receive()
         assert answer is not None and answer["id"] == 7 and answer["result"]["compile_seconds"] >= 0
+        # Of the next one it is said what this one took, and the limit.
+        client.channel.send({"id": 8, "method": "add", "params": {"name": "max_autotune", "kind": "max_autotune", "seconds": 90}})
+        said = client.channel.receive()
+        took = answer["result"]["compile_seconds"]
+        assert said == {"event": "stage", "stage": f"compiling in mode max_autotune: at most 90 s, default mode took {took:.0f} s"}
+        assert (client.channel.receive() or {})["id"] == 8
         found = client.ask("time", names=["compile"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
         assert set(found["times"]) == {"compile"}
 
