@@ -12,6 +12,13 @@ BEGIN, END = "<!-- operators: made by bench/compatibility/operators.py from docs
 _NEXT = "<!-- models:"  # it stands before the table of models
 _WORDS = {"whole": "captured whole", "opaque": "taken as they are (opaque)", "refused": "refused with a sentence", "internal": "an internal error"}
 
+_ABOUT = (
+    "Atrex-Bench's operators ([alibaba/atrex-bench](https://github.com/alibaba/atrex-bench)), one small shape each, beside torch {torch}; {period} at "
+    "{commits}; {where}. `python bench/compatibility/operators.py CHECKOUT` makes the rows ([{source}](compatibility/{source})) and this table: `planish import`, then "
+    "`planish optimize` with a budget of {budget:g} s. Sizes that a CPU has no time for are halved; *shape* names the collection's, with * where it is "
+    "smaller here."
+)
+
 
 def section(rows: list[dict[str, Any]], source: str) -> str:
     forms = Counter(row["form"] for row in rows)
@@ -21,10 +28,8 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
     unproved = sum(row["form"] in ("whole", "opaque") and not row.get("verified") for row in rows)
     dates = sorted({row["date"] for row in rows})
     lines = [BEGIN, "", "## Operators of serving", ""]
-    lines += [f"Atrex-Bench's operators ([alibaba/atrex-bench](https://github.com/alibaba/atrex-bench)), one small shape each, beside torch {rows[0]['torch']}; "
-              f"{dates[0]}{' to ' + dates[-1] if len(dates) > 1 else ''} at {commits}; {machine.in_words(rows)}. `python bench/compatibility/operators.py CHECKOUT` "
-              f"makes the rows ([{source}](compatibility/{source})) and this table: `planish import`, then `planish optimize` with a budget of "
-              f"{rows[0]['budget_s']:g} s. Sizes that a CPU has no time for are halved; *shape* names the collection's, with * where it is smaller here."]  # fmt: skip
+    period = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    lines += [_ABOUT.format(torch=rows[0]["torch"], period=period, commits=commits, where=machine.in_words(rows), source=source, budget=rows[0]["budget_s"])]
     lines += ["", f"**{len(rows)} operators: {counts}.** {len(gained)} gained over eager; of what was taken {unproved} ended without a proof.", ""]
     lines += ["| operator | shape | taken | gain | said |", "|---|---|---|---|---|"]
     for row in rows:
@@ -44,3 +49,9 @@ def write(page: Path, rows: list[dict[str, Any]], source: str) -> None:
         before, after = text.split(_NEXT, 1)
         after = _NEXT + after
     page.write_text(before + section(rows, source) + "\n" + after)
+
+
+def kept(page: Path) -> str:
+    """The table as it stands on the page, for whoever makes the rest of it anew."""
+    text = page.read_text() if page.exists() else ""
+    return BEGIN + text.split(BEGIN, 1)[1].split(END, 1)[0] + END + "\n\n" if BEGIN in text else ""
