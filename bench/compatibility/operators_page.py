@@ -14,9 +14,9 @@ _WORDS = {"whole": "captured whole", "opaque": "taken as they are (opaque)", "re
 
 _ABOUT = (
     "Atrex-Bench's operators ([alibaba/atrex-bench](https://github.com/alibaba/atrex-bench)), one small shape each, beside torch {torch}; {period} at "
-    "{commits}; {where}. `python bench/compatibility/operators.py CHECKOUT` makes the rows ([{source}](compatibility/{source})) and this table: `planish import`, then "
-    "`planish optimize` with a budget of {budget:g} s. Sizes that a CPU has no time for are halved; *shape* names the collection's, with * where it is "
-    "smaller here."
+    "{commits}; {where}. `python bench/compatibility/operators.py CHECKOUT` makes the rows ([{source}](compatibility/{source})) and this table: "
+    "`planish import`, then `planish optimize` with a budget of {budget:g} s. Sizes that a CPU has no time for are halved; *shape* names the "
+    "collection's, with * where it is smaller here."
 )
 
 
