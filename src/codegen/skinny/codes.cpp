@@ -596,6 +596,7 @@ class CodeFinder {
       if (sorted[static_cast<std::size_t>(i)] != i) return false;
     if (!one_zero(elements)) return false;
     // As device/sm90/codes.cuh takes eight codes apart.
+    const bool floats = out_.form == Codes::Form::e4m3 || out_.form == Codes::Form::e5m2;
     constexpr std::array<int, 8> nibbles{0, 4, 1, 5, 2, 6, 3, 7}, bytes{0, 2, 1, 3, 4, 6, 5, 7};
     for (std::size_t i = 0; i < 8; ++i) {
       const auto lies = out_.bits == 4 ? nibbles[i] : floats ? static_cast<int>(i) : bytes[i];
