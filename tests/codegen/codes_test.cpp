@@ -424,7 +424,10 @@ std::vector<double> fill_zero_points(const Form& form, std::vector<unsigned char
 }
 
 TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
-  const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", "#include <skinny_cpu.h>\n"}}};
+  const std::array<DeviceFile, 1> instead{
+      {{"sm90/ptx.cuh",
+        "#include <skinny_cpu.h>\n"
+        "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"}}};
   const std::array<std::string_view, 1> names{"sm90/skinny.cuh"};
   std::vector<Layer> layers(forms().size());
   std::vector<Kernel> kernels;
@@ -446,7 +449,6 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
   }
   std::string source = "#include <bit>\n#include <cmath>\n#include <cstdint>\n" + device_text(names, instead) +
                        std::string(printing::prelude(false)) +
-                       "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"
                        "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n" +
                        std::string(printing::float8_prelude()) + elements + policies;
   const Compiled compiled(source, fmt::format("-std=c++20 -O1 -w -I{}/tests/codegen/tools", PLANISH_SOURCE_DIR));

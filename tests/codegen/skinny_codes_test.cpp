@@ -13,7 +13,9 @@
 namespace planish::codegen {
 namespace {
 
-constexpr std::string_view codes_machine = R"(#include <skinny_cpu.h>
+constexpr std::string_view codes_machine = R"(#include <bit>
+#include <skinny_cpu.h>
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 )";
 
 constexpr std::string_view codes_cases = R"(

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -37,10 +38,13 @@ class PieceUnroller {
   PieceUnroller(const Kernel& from, Kernel& to, const std::vector<int>& k, int variable, int count)
       : from_(from), to_(to), k_(k), variable_(variable), count_(count) {}
 
-  /// For rows 8i + `which` alone, where the variable `row` counts i in `to`.
-  void only_row(int row, int which) {
-    row_ = row;
-    which_ = which;
+  /// At one place of these variables alone, the last of them fastest.
+  void only_at(std::span<const int> variables, std::int64_t place) {
+    for (std::size_t i = variables.size(); i-- > 0;) {
+      const std::int64_t extent = from_.space.extent(variables[i]);
+      fixed_.emplace_back(variables[i], place % extent);
+      place /= extent;
+    }
   }
 
   /// Node of `to` that is node `id` of `from` at element `element` of the piece.
@@ -85,10 +89,7 @@ class PieceUnroller {
       out[static_cast<std::size_t>(k_[i])] = std::move(place);
       later *= extent;
     }
-    if (row_ >= 0) {
-      IndexExpr& row = out[static_cast<std::size_t>(row_)];
-      row = ir::add(ir::scale(row, 8), IndexExpr::constant(which_), to_.space);
-    }
+    for (const auto& [v, place] : fixed_) out[static_cast<std::size_t>(v)] = IndexExpr::constant(place);
     return out;
   }
 
@@ -179,7 +180,7 @@ class PieceUnroller {
   Kernel& to_;
   const std::vector<int>& k_;
   const int variable_, count_;
-  int row_ = -1, which_ = 0;
+  std::vector<std::pair<int, std::int64_t>> fixed_;
   std::unordered_map<std::string, int> known_;
   std::map<std::pair<int, int>, int> done_;
 };
@@ -629,14 +630,16 @@ class CodeFinder {
   bool turned() {
     constexpr std::int64_t aligned = 4;
     constexpr int rows_of_word = 8;
-    if (out_.bits != 4 || size_of(stored_as(out_.input)) != 4 || n_.empty()) return false;
-    const int last = n_.back();
-    if (kernel_.space.extent(last) % (rows_of_word * aligned) != 0) return false;
+    if (out_.bits != 4 || size_of(stored_as(out_.input)) != 4) return false;
+    const std::vector<int> inside(n_.end() - inside_of_words(kernel_, out_.input, n_), n_.end());
+    if (inside.size() == n_.size() || kernel_.extent_of(inside) != rows_of_word) return false;
+    const int last = n_[n_.size() - inside.size() - 1];
+    if (kernel_.space.extent(last) % aligned != 0) return false;
     std::optional<IndexExpr> begin;
     std::array<bool, rows_of_word> there{};
     Kernel whole = std::move(out_.piece);
     for (int row = 0; row < rows_of_word; ++row) {
-      const auto nibble = nibble_of(whole, row, begin);
+      const auto nibble = nibble_of(whole, inside, row, begin);
       if (!nibble || there[static_cast<std::size_t>(*nibble)]) break;
       there[static_cast<std::size_t>(*nibble)] = true;
       out_.rows[static_cast<std::size_t>(*nibble)] = row;
@@ -653,27 +656,21 @@ class CodeFinder {
     if (begin->coefficient_of(last) != 1 || out_.pitch % aligned != 0 || begin->constant_term() % aligned != 0)
       return false;
     begin_at(begin->constant_term(), *begin);
-    // What counts words counts rows again.
-    std::vector<IndexExpr> places;
-    for (std::size_t v = 0; v < out_.piece.space.extents.size(); ++v)
-      places.push_back(IndexExpr::variable(static_cast<int>(v)));
-    places[static_cast<std::size_t>(last)] = ir::floor_div(IndexExpr::variable(last), rows_of_word, out_.piece.space);
-    out_.begin = ir::substitute(out_.begin, places, out_.piece.space);
     out_.form = Codes::Form::nibbles;
     out_.turned = true;
     return true;
   }
 
-  /// In which nibble of their words the codes of rows 8i + `row` are, and where the words begin: the same place for all
-  /// rows of a word, or nothing. Works in out_.piece.
-  std::optional<int> nibble_of(const Kernel& whole, int row, std::optional<IndexExpr>& begin) {
+  /// In which nibble of their words the codes of the rows at place `row` inside a word are, and where the words begin:
+  /// the same for all places of k and all such rows, or nothing. Works in out_.piece.
+  std::optional<int> nibble_of(const Kernel& whole, std::span<const int> inside, int row,
+                               std::optional<IndexExpr>& begin) {
     out_.piece = {};
     out_.piece.anchor = whole.anchor;
     out_.piece.space = whole.space;
     out_.piece.inputs = whole.inputs;
-    out_.piece.space.extents[static_cast<std::size_t>(n_.back())] /= 8;
     PieceUnroller unroller(kernel_, out_.piece, k_, out_.variable, out_.count());
-    unroller.only_row(n_.back(), row);
+    unroller.only_at(inside, row);
     std::vector<int> weights;
     for (int j = 0; j < out_.count(); ++j) weights.push_back(unroller.at(factor_, j));
     std::optional<int> found;
@@ -744,6 +741,15 @@ std::string Codes::note() const {
                      turned      ? ", words of eight rows"
                      : pitch > 0 ? ", words beside those of other rows"
                                  : "");
+}
+
+std::ptrdiff_t inside_of_words(const Kernel& kernel, int input, std::span<const int> n) {
+  const auto moved = std::find_if(n.rbegin(), n.rend(), [&](int v) {
+    return std::ranges::any_of(kernel.nodes, [&](const Node& one) {
+      return one.op == Op::load && one.input == input && one.index.depends_on(v);
+    });
+  });
+  return moved - n.rbegin();
 }
 
 bool looks_up(const Kernel& kernel, const Node& load) {

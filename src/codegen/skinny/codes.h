@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +56,7 @@ struct Codes {
 };
 
 /// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest, and is
-/// multiplied in the type `half`. Error kind
+/// multiplied in the type `half`. What counts inside of words stands last among n. Error kind
 /// `unsupported` where nothing stored in 8 or 4 bits is behind it, or its codes do not lie one after the other.
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
                        DType half);
@@ -62,6 +64,10 @@ Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>&
 /// Whether a load looks a code up in a table of few numbers (nf4's 16, those of a scale's 256 codes): in a line or a
 /// few of the cache.
 bool looks_up(const Kernel& kernel, const Node& load);
+
+/// How many of the last variables of `n` do not move where an input is loaded: what they count lies inside of its
+/// elements.
+std::ptrdiff_t inside_of_words(const Kernel& kernel, int input, std::span<const int> n);
 
 /// Whether two factors of one product can be parts of one kernel.
 bool alike(const Codes& a, const Codes& b);
