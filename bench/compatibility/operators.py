@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What becomes of another collection's operators, each written down in PyTorch: one small shape of each, through `planish import` and `planish optimize`.
 
-    python bench/compatibility/operators.py CHECKOUT [--only WORD ...] [--budget 5] [--most 150] [--rows FILE] [--page FILE]
+    python bench/compatibility/operators.py CHECKOUT [--only WORD ...] [--capture] [--budget 5] [--most 150] [--rows FILE] [--page FILE]
 
 CHECKOUT is one of Atrex-Bench. The shape is the one whose inputs are the fewest bytes; on a CPU its largest size that the model's construction does not know is
 halved until the inputs are `--megabytes`, and its inputs are made there. Of each operator: whether it is captured whole or stays as it is (opaque), whether the
@@ -105,22 +105,32 @@ def row_of(operator: Path, target: str, budget: float, most: float, megabytes: f
         tasks = sorted((folder / "in" / "tasks").glob("*.py"))
         if "error" in made or len(tasks) != 1:
             return row | {"form": "internal", "said": str(made.get("error") or made["left_out"])}
-        arguments = ["optimize", str(tasks[0]), "--target", target, "--budget", f"{budget}s", "--max-time", f"{most}s", "--baselines", "eager"]
-        found = planish(arguments, folder, 2 * most + 60)
-    row["seconds"] = round(time.monotonic() - start, 1)
-    return row | told(found)
+        arguments = ["optimize", str(tasks[0]), "--target", target, "--budget", f"{budget or 1}s", "--max-time", f"{most}s", "--baselines", "eager"]
+        found = planish([*arguments, "--dry-run"], folder, 2 * most + 60)
+        row |= taken(found)
+        if budget and "error" not in found:
+            row |= searched(planish(arguments, folder, 2 * most + 60))
+    return row | {"seconds": round(time.monotonic() - start, 1)}
 
 
-def told(found: dict[str, Any]) -> dict[str, Any]:
-    """What a row says of a document."""
-    if error := found.get("error"):
-        form = "internal" if error["kind"] in _OURS or not error.get("hint") else "refused"
-        return {"form": form, "kind": error["kind"], "said": f"{error['message']} ({error.get('hint', '')})"[:_SENTENCE]}
+def failed(found: dict[str, Any]) -> dict[str, Any]:
+    error = found["error"]
+    form = "internal" if error["kind"] in _OURS or not error.get("hint") else "refused"
+    return {"form": form, "kind": error["kind"], "said": f"{error['message']} ({error.get('hint', '')})"[:_SENTENCE]}
+
+
+def taken(found: dict[str, Any]) -> dict[str, Any]:
+    """How the task is taken, from the document of `--dry-run`."""
+    if "error" in found:
+        return failed(found)
+    return {"form": "opaque" if found["no_graph"] else "whole", "said": found["no_graph"][:_SENTENCE]}
+
+
+def searched(found: dict[str, Any]) -> dict[str, Any]:
+    if "error" in found:
+        return failed(found)
     accuracy = found.get("accuracy") or {}
-    notes = {note.get("kind") for note in accuracy.get("notes", [])} | {note.get("kind") for note in found.get("notes", [])}
-    opaque = "opaque" in notes or (not found.get("regions") and found.get("outcome") != "improved")
-    row: dict[str, Any] = {"form": "opaque" if opaque else "whole", "outcome": found["outcome"], "reason": str(found.get("reason") or "")[:_SENTENCE]}
-    row["verified"] = accuracy.get("verified")
+    row: dict[str, Any] = {"outcome": found["outcome"], "reason": str(found.get("reason") or "")[:_SENTENCE], "verified": accuracy.get("verified")}
     if found["outcome"] == "improved":
         row["gain"] = round(found["speedup"]["eager"], 3)
     return row
@@ -132,6 +142,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="operators whose name contains this; may be given several times")
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--again", action="store_true", help="also operators that the file of rows has already")
+    parser.add_argument("--capture", action="store_true", help="nothing is searched or timed: whether each is taken")
     parser.add_argument("--budget", type=float, default=5.0, help="seconds of each search")
     parser.add_argument("--most", type=float, default=150.0, help="seconds of an operator in all")
     parser.add_argument("--megabytes", type=float, default=16.0, help="inputs on a CPU")
@@ -144,14 +155,15 @@ def main() -> int:
     if not operators:
         parser.error(f"{data} has no folders with shapes.json, or none of that name")
     done = set() if options.again else {row["name"] for row in latest(read_rows(rows))}
-    stamp = {"date": str(datetime.date.today()), "torch": torch.__version__, "budget_s": options.budget, "machine": described(), "commit": commit(),
+    budget = 0.0 if options.capture else options.budget
+    stamp = {"date": str(datetime.date.today()), "torch": torch.__version__, "budget_s": budget, "machine": described(), "commit": commit(),
              "target": options.target}  # fmt: skip
     rows.parent.mkdir(parents=True, exist_ok=True)
     for operator in operators:
         if operator.name in done:
             continue
         others = Others()
-        row = row_of(operator, options.target, options.budget, options.most, options.megabytes) | {"others_cores": others.cores()}
+        row = row_of(operator, options.target, budget, options.most, options.megabytes) | {"others_cores": others.cores()}
         with rows.open("a") as file:
             file.write(json.dumps(row | stamp) + "\n")
         said = row.get("said") or row.get("reason", "")
