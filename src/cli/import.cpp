@@ -29,8 +29,9 @@ Result<formats::Imported> read_collection(const ImportVerb& options) {
   if (format == "flashinfer-bench") return formats::import_flashinfer(from);
   if (format == "backendbench") return formats::import_backendbench(from, other);
   if (format == "tritonbench") return formats::import_tritonbench(from, other);
+  if (format == "atrex-bench") return formats::import_atrex(from);
   return fail("usage", fmt::format("what {} is cannot be told by what it holds", options.from),
-              "name it: --format gpu-mode, flashinfer-bench, backendbench or tritonbench");
+              "name it: --format gpu-mode, flashinfer-bench, backendbench, tritonbench or atrex-bench");
 }
 
 Status write_collection(const formats::Imported& imported, const fs::path& out) {

@@ -61,10 +61,41 @@ def test_tritonbench(tmp_path: Path) -> None:
     assert judged(home, "predictions") == {"twice_relu-twice_relu-1": "ok"}
 
 
+def test_atrex_bench(tmp_path: Path) -> None:
+    """Its folder of operators, and one operator's: a task a shape, whose inputs are keyword arguments and whose outputs have names."""
+    home, document = imported(tmp_path, str(EXAMPLES / "atrex-bench"))
+    assert document["format"] == "atrex-bench" and document["tasks"] == 2
+    right = "scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)"
+    for author, line in (("right", right), ("wrong", right.replace("mean", "amax"))):
+        solution = f"""import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x, weight):
+        {line}
+        return {{"y": x * scale * weight, "scale": scale}}
+"""
+        folder = home.path / "in" / "solutions" / author
+        folder.mkdir(parents=True)
+        for name in ("scaled_norm-0", "scaled_norm-1"):
+            (folder / f"{name}.py").write_text(solution)
+    (home.path / "in" / "tasks" / "scaled_norm-1.py").unlink()
+    assert judged(home, "right") == {"scaled_norm-0": "ok"}
+    assert judged(home, "wrong", "other") == {"scaled_norm-0": "wrong"}
+    _, alone = home.document("import", str(EXAMPLES / "atrex-bench" / "scaled_norm"), "--out", "alone")
+    assert alone["format"] == "atrex-bench" and alone["tasks"] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [(["gone"], "no_such_file"), (["."], "usage"), ([".", "--format", "other"], "usage"), ([".", "--format", "gpu-mode"], "no_tasks"),
-     ([".", "--format", "flashinfer-bench"], "no_tasks"), ([".", "--format", "tritonbench"], "no_tasks"), ([".", "--format", "backendbench"], "not_a_file")],
+     ([".", "--format", "flashinfer-bench"], "no_tasks"), ([".", "--format", "tritonbench"], "no_tasks"), ([".", "--format", "backendbench"], "not_a_file"),
+     ([".", "--format", "atrex-bench"], "no_tasks")],
 )  # fmt: skip
 def test_bad_input_is_an_error_by_name(tmp_path: Path, arguments: list[str], kind: str) -> None:
     code, document = Home(tmp_path).document("import", *arguments)

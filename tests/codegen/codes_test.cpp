@@ -68,6 +68,15 @@ struct Layer : GraphBuilder {
     const int by = behind ? shifts() : node("unsqueeze", {V("self", shifts()), I("dim", -1)}, {8, 1}, DType::i32);
     return masked(node("bitwise_right_shift.Tensor", {V("self", word), V("other", by)}, all, DType::i32));
   }
+  /// Codes of words [rows, columns / 8] whose nibbles are those of columns 0, 2, 4, 6, 1, 3, 5 and 7.
+  int interleaved(int words) {
+    const std::int64_t rows = shape(words)[0], columns = shape(words)[1] * 8;
+    const int halves = viewed(unpacked(words, true), {rows, columns / 8, 2, 4});
+    const Shape turned{rows, columns / 8, 4, 2};
+    const int order =
+        node("permute", {V("self", halves), L("dims", {0, 1, 3, 2})}, turned, DType::i32, {columns, 8, 1, 4});
+    return viewed(node("clone", {V("self", order)}, turned, DType::i32), {rows, columns});
+  }
   void product(int w) { output(node("mm", {V("self", x), V("mat2", w)}, {tokens, features}, DType::bf16)); }
   void linear(int w) { output(node("linear", {V("input", x), V("weight", w)}, {tokens, features}, DType::bf16)); }
 };
@@ -81,7 +90,9 @@ struct Form {
   /// The code of an element, of the stored bytes.
   std::function<double(const unsigned char* stored, std::int64_t n, std::int64_t k)> code;
   double zero = 0;      ///< what is taken off beside the loaded zero point
-  bool turned = false;  ///< scales and zero points lie by group and then by row, zero points in words and less one
+  bool turned = false;  ///< scales and zero points lie by group and then by row, zero points in words and
+  int less = 1;         ///< less that much
+  std::array<int, 8> rows{0, 1, 2, 3, 4, 5, 6, 7};  ///< of the zero points of a word: whose each is
 };
 
 double low_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
@@ -89,6 +100,9 @@ double low_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
 }
 double high_first(const unsigned char* stored, std::int64_t n, std::int64_t k) {
   return stored[n * depth / 2 + k / 2] >> ((k + 1) % 2 * 4) & 15;
+}
+double beside_others(const unsigned char* stored, std::int64_t n, std::int64_t k) {
+  return stored[(k / 8 * features + n) * 4 + k % 8 / 2] >> (k % 2 * 4) & 15;
 }
 /// A table of 16 numbers.
 double looked_up(int code) {
@@ -205,7 +219,8 @@ const std::vector<Form>& plain_forms() {
   return all;
 }
 
-/// Words that lie beside those of other rows (GPTQ), and codes that a table means (nf4).
+/// Words that lie beside those of other rows (GPTQ), words of eight rows (AWQ), groups in no order (GPTQ's `g_idx`),
+/// and codes that a table means (nf4).
 std::vector<Form> other_forms() {
   return {{"nibbles of words beside those of other rows, with zero points in words, in groups of 128",
            [](Layer& l) {
@@ -223,11 +238,45 @@ std::vector<Form> other_forms() {
              l.product(l.viewed(l.node("mul.Tensor", {V("self", factor), V("other", off)}, whole, DType::bf16),
                                 {depth, features}));
            },
-           Codes::Form::nibbles, Codes::Scale::step, 4,
-           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
-             return static_cast<double>(stored[(k / 8 * features + n) * 4 + k % 8 / 2] >> (k % 2 * 4) & 15);
+           Codes::Form::nibbles, Codes::Scale::step, 4, beside_others, 0, true},
+          {"words of eight rows, with zero points alike, in groups of 128",
+           [](Layer& l) {
+             l.group = 128;
+             l.codes = l.input({depth, features / 8}, DType::i32);
+             l.zero = l.input({depth / 128, features / 8}, DType::i32);
+             l.scale = l.input({depth / 128, features}, DType::bf16);
+             const Shape whole{depth / 128, 128, features}, groups{depth / 128, 1, features};
+             const int q = l.viewed(l.interleaved(l.codes), whole), zeros = l.viewed(l.interleaved(l.zero), groups);
+             const int off = l.node("sub.Tensor", {V("self", q), V("other", zeros)}, whole, DType::i32);
+             l.product(l.viewed(
+                 l.node("mul.Tensor", {V("self", off), V("other", l.viewed(l.scale, groups))}, whole, DType::bf16),
+                 {depth, features}));
            },
-           0, true},
+           Codes::Form::nibbles,
+           Codes::Scale::step,
+           4,
+           [](const unsigned char* stored, std::int64_t n, std::int64_t k) {
+             const std::int64_t nibble = n % 8 / 2 + n % 2 * 4;
+             return static_cast<double>(stored[(k * features + n) / 8 * 4 + nibble / 2] >> (nibble % 2 * 4) & 15);
+           },
+           0,
+           true,
+           0,
+           {0, 2, 4, 6, 1, 3, 5, 7}},
+          {"words beside those of other rows, whose groups another tensor says",
+           [](Layer& l) {
+             l.group = 128;
+             l.codes = l.input({depth / 8, features}, DType::i32);
+             l.scale = l.input({depth / 128, features}, DType::bf16);
+             l.table = l.input({depth}, DType::i64);
+             const Shape whole{depth, features};
+             const int q = l.viewed(l.unpacked(l.codes, false), whole);
+             const int factor =
+                 l.node("index.Tensor", {V("self", l.scale), VS("indices", {l.table})}, whole, DType::bf16);
+             const int off = l.node("sub.Tensor", {V("self", q), I("other", 8)}, whole, DType::i32);
+             l.product(l.node("mul.Tensor", {V("self", factor), V("other", off)}, whole, DType::bf16));
+           },
+           Codes::Form::computed, Codes::Scale::none, 4, beside_others, 8, true},
           {"codes of a table, in groups of 64",
            [](Layer& l) {
              l.group = 64;
@@ -345,25 +394,40 @@ std::string run_text(std::size_t i, const Kernel& kernel, const Skinny& product,
                      i, given, plan.blocks, plan.warps * 32);
 }
 
+/// The group of a place of k, where another tensor says it: each place has one of another neighbourhood.
+std::int64_t drawn_group(std::int64_t k) {
+  return (k * 37 + 11) % (depth / 128);
+}
+
 void fill_table(std::vector<unsigned char>& bytes) {
+  if (bytes.size() == static_cast<std::size_t>(depth) * 8) {
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const std::int64_t group = drawn_group(k);
+      std::memcpy(&bytes[static_cast<std::size_t>(k) * 8], &group, 8);
+    }
+    return;
+  }
   for (int code = 0; code < 16; ++code) {
     const auto value = static_cast<float>(looked_up(code));
     std::memcpy(&bytes[static_cast<std::size_t>(code) * 4], &value, 4);
   }
 }
 
-/// Words of nibbles, each one less than what is taken off.
-std::vector<double> fill_zero_points(std::vector<unsigned char>& bytes, const std::function<unsigned()>& draw) {
-  std::vector<double> zeros;
-  for (auto& byte : bytes) {
-    byte = static_cast<unsigned char>(draw());
-    zeros.push_back((byte & 15) + 1), zeros.push_back((byte >> 4) + 1);
-  }
+/// Words of nibbles, each as much less as the form says than what is taken off.
+std::vector<double> fill_zero_points(const Form& form, std::vector<unsigned char>& bytes,
+                                     const std::function<unsigned()>& draw) {
+  std::vector<double> zeros(bytes.size() * 2);
+  for (auto& byte : bytes) byte = static_cast<unsigned char>(draw());
+  for (std::size_t i = 0; i < zeros.size(); ++i)
+    zeros[i / 8 * 8 + static_cast<std::size_t>(form.rows[i % 8])] = (bytes[i / 2] >> (i % 2 * 4) & 15) + form.less;
   return zeros;
 }
 
 TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
-  const std::array<DeviceFile, 1> instead{{{"sm90/ptx.cuh", "#include <skinny_cpu.h>\n"}}};
+  const std::array<DeviceFile, 1> instead{
+      {{"sm90/ptx.cuh",
+        "#include <skinny_cpu.h>\n"
+        "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"}}};
   const std::array<std::string_view, 1> names{"sm90/skinny.cuh"};
   std::vector<Layer> layers(forms().size());
   std::vector<Kernel> kernels;
@@ -385,7 +449,6 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
   }
   std::string source = "#include <bit>\n#include <cmath>\n#include <cstdint>\n" + device_text(names, instead) +
                        std::string(printing::prelude(false)) +
-                       "inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }\n"
                        "inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }\n" +
                        std::string(printing::float8_prelude()) + elements + policies;
   const Compiled compiled(source, fmt::format("-std=c++20 -O1 -w -I{}/tests/codegen/tools", PLANISH_SOURCE_DIR));
@@ -413,7 +476,7 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
         continue;
       }
       if (input.value == layer.zero && input.dtype == DType::i32) {
-        zeros = fill_zero_points(bytes, draw);
+        zeros = fill_zero_points(form, bytes, draw);
         continue;
       }
       std::vector<double>& meaning = input.value == layer.x ? x : input.value == layer.scale ? scales : zeros;
@@ -445,7 +508,8 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
       for (std::int64_t m = 0; m < tokens; ++m) {
         double exact = 0, squares = 0;
         for (std::int64_t k = 0; k < depth; ++k) {
-          const auto g = static_cast<std::size_t>(form.turned ? k / layer.group * features + n
+          const std::int64_t group = form.turned && layer.table >= 0 ? drawn_group(k) : k / layer.group;
+          const auto g = static_cast<std::size_t>(form.turned ? group * features + n
                                                               : n * (depth / layer.group) + k / layer.group);
           double w = form.code(stored, n, k) - form.zero;
           if (!zeros.empty()) w -= zeros[g];

@@ -1,6 +1,6 @@
 // Weights of 8 and 4 bits in device/sm90/skinny.cuh, on a CPU (see skinny_kernel_test.cpp): every code of every form,
 // in bf16 and f16, to the bit; and products whose scales belong to rows, steps and pieces, with zero points, orders of
-// nibbles, tails of rows and of k.
+// nibbles, words of rows beside each other, tails of rows and of k.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,9 @@
 namespace planish::codegen {
 namespace {
 
-constexpr std::string_view codes_machine = R"(#include <skinny_cpu.h>
+constexpr std::string_view codes_machine = R"(#include <bit>
+#include <skinny_cpu.h>
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 )";
 
 constexpr std::string_view codes_cases = R"(
@@ -68,7 +70,7 @@ template <class P> int every_code() {
 }
 
 // ---- products ----
-template <int N, int K, int M, int PARTS, int TILES, int WARPS, int STAGES, int BLOCKS, bool RING, bool KEPT, SkinnyCode CODE, SkinnyScale SCALE, int GROUP, bool ZEROS, u32 ORDER, bool BF16 = true, bool ACROSS = false>
+template <int N, int K, int M, int PARTS, int TILES, int WARPS, int STAGES, int BLOCKS, bool RING, bool KEPT, SkinnyCode CODE, SkinnyScale SCALE, int GROUP, bool ZEROS, u32 ORDER, bool BF16 = true, bool ACROSS = false, u32 TURNED = 0>
 struct Policy {
   static constexpr int rows = N, depth = K, count = M, parts = PARTS, tiles = TILES, warps = WARPS, stages = STAGES;
   static constexpr int blocks = BLOCKS, resident = 1, statistics = 0, group = GROUP;
@@ -78,14 +80,28 @@ struct Policy {
   static constexpr int bits = CODE == code_nibbles ? 4 : 8, zero = 0;
   static constexpr bool flipped = false, zeroed = ZEROS;
   static constexpr u32 order = ORDER;
-  static constexpr bool across = ACROSS;
-  static constexpr long long pitch = PARTS * N * 4;
+  static constexpr bool across = ACROSS, turned = TURNED != 0;
+  static constexpr u32 rows_of_word = TURNED;
+  static constexpr long long pitch = PARTS * N * (turned ? 4 / 8. : 4);
   // Where a row's word lies, with eight codes.
-  static constexpr long long word_at(int part, int row, int k) { return (k / 8 * (PARTS * N) + part * N + row) * 4ll; }
+  static constexpr long long word_at(int part, int row, int k) {
+    return turned ? (k * (PARTS * N / 8) + (part * N + row) / 8) * 4ll : (k / 8 * (PARTS * N) + part * N + row) * 4ll;
+  }
+  // Of the element at place `at` of a row.
+  static u32 code_at(const u8* codes, int part, int row, int at) {
+    if (turned) {
+      int nibble = 0;
+      while ((int)(TURNED >> 4 * nibble & 7) != row % 8) ++nibble;
+      return codes[word_at(part, row, at) + nibble / 2] >> nibble % 2 * 4 & 15;
+    }
+    const size_t whole = (size_t)part * N + row;
+    const u8 byte = codes[across ? word_at(part, row, at) + at % 8 / 2 : whole * (K * bits / 8) + at * bits / 8];
+    return bits == 8 ? byte : byte >> at % 2 * 4 & 15;
+  }
   using Args = ::Args;
   static void touch(const Args&) {}
   static void touch_row(const Args&, int, int, int) {}
-  static const void* weight(const Args& a, int part, int row) { return a.codes + (across ? word_at(part, row, 0) : ((long long)part * N + row) * (K * bits / 8)); }
+  static const void* weight(const Args& a, int part, int row) { return a.codes + (across || turned ? word_at(part, row, 0) : ((long long)part * N + row) * (K * bits / 8)); }
   static int place(int part, int row, int piece) { return (part * N + row) * (K / GROUP) + piece * (128 / bits) / GROUP; }
   static float scale(const Args& a, int part, int row, int piece) { return a.scales[place(part, row, piece)]; }
   static float zero_point(const Args& a, int part, int row, int piece) { return a.zeros[place(part, row, piece)]; }
@@ -133,9 +149,8 @@ template <class P> int product() {
         double exact = 0;
         for (int at = 0; at < K; ++at) {
           const size_t row = (size_t)p * N + n;
-          const u8 byte = codes[P::across ? P::word_at(p, n, at) + at % 8 / 2 : row * bytes + at * P::bits / 8];
-          const u32 code = P::bits == 8 ? byte : byte >> at % 2 * 4 & 15;
-          const int k = at / 8 * 8 + element_at[at % 8];
+          const u32 code = P::code_at(codes.data(), p, n, at);
+          const int k = P::turned ? at : at / 8 * 8 + element_at[at % 8];
           const size_t g = row * (K / P::group) + k / P::group;
           double w = P::code == code_computed ? code * 0.5 : meaning(P::code, false, code);
           if (P::zeroed) w -= zeros[g];
@@ -166,6 +181,8 @@ extern "C" int product_5() { return product<Policy<20, 288, 16, 1, 1, 2, 2, 1, t
 extern "C" int product_6() { return product<Policy<16, 256, 1, 3, 1, 1, 1, 1, true, true, code_nibbles, scale_row, 256, false, nibbles_order>>(); }
 extern "C" int product_8() { return product<Policy<36, 256, 3, 1, 2, 2, 2, 2, true, true, code_nibbles, scale_step, 128, true, nibbles_order, true, true>>(); }
 extern "C" int product_9() { return product<Policy<100, 160, 9, 2, 4, 2, 1, 1, false, false, code_nibbles, scale_piece, 32, true, nibbles_order, false, true>>(); }
+extern "C" int product_10() { return product<Policy<96, 256, 3, 1, 2, 2, 2, 2, true, true, code_nibbles, scale_step, 128, true, plain, true, false, 0x75316420u>>(); }
+extern "C" int product_11() { return product<Policy<160, 160, 9, 2, 4, 2, 3, 1, true, false, code_nibbles, scale_piece, 32, true, plain, false, false, 0x01234567u>>(); }
 extern "C" int product_7() { return product<Policy<35, 128, 2, 1, 1, 1, 2, 1, true, true, code_computed, scale_row, 128, false, plain>>(); }
 )";
 
@@ -178,7 +195,7 @@ TEST_CASE("products of weights in 8 and 4 bits are right on a CPU, and all codes
     CAPTURE(i);
     CHECK(compiled.function<int()>(fmt::format("code_{}", i))() == 0);
   }
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 12; ++i) {
     CAPTURE(i);
     CHECK(compiled.function<int()>(fmt::format("product_{}", i))() == 0);
   }

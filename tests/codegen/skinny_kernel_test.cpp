@@ -27,7 +27,7 @@ struct Policy {
   static constexpr int blocks = BLOCKS, resident = 1, statistics = NORM;
   static constexpr bool bf16 = true, ring_shared = RING, x_shared = KEPT, chained = true;
   static constexpr SkinnyCode code = code_none;
-  static constexpr bool across = false;
+  static constexpr bool across = false, turned = false;
   static constexpr long long pitch = 0;
   static constexpr SkinnyScale scaling = scale_none;
   static constexpr int bits = 16, zero = 0;

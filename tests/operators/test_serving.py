@@ -84,9 +84,10 @@ def test_weights_in_4_bits_are_written_out_once_on_a_gpu(name: str, checks: dict
     assert planned(checks[name], tool) == {"gptq_linear": 3}.get(name, 2)  # of zero points, which a table of groups is asked for; of weights; the product
 
 
-@pytest.mark.parametrize("name", ["gptq_groups", "nf4_linear"])
-def test_codes_are_read_where_they_lie_for_a_few_rows_on_a_gpu(name: str, tool: Tool, tmp_path: Path) -> None:
-    """Words beside those of other rows, and codes of a table, at a size whose bytes count: one launch, and no weights in 16 bits."""
+@pytest.mark.parametrize(("name", "lies"), [("gptq_groups", "across"), ("gptq_linear", "across"), ("awq_linear", "turned"), ("nf4_linear", "")])
+def test_codes_are_read_where_they_lie_for_a_few_rows_on_a_gpu(name: str, lies: str, tool: Tool, tmp_path: Path) -> None:
+    """Words beside those of other rows, with groups in order or in none, words of eight rows, and codes of a table, at a size whose bytes count: one
+    launch, and no weights in 16 bits."""
     space: dict[str, Any] = {}
     exec(compile((FOLDER / f"{name}.py").read_text(), f"{name}.py", "exec"), space)
     space |= {"K": 1024, "N": 2048, "GROUP": 128}
@@ -96,4 +97,5 @@ def test_codes_are_read_where_they_lie_for_a_few_rows_on_a_gpu(name: str, tool: 
     (program,) = answer["programs"]
     assert [step["kind"] for step in program["program"]["steps"]] == ["launch"]
     (kernel,) = program["program"]["kernels"]
-    assert "skinny_product" in kernel["source"] and ("across = true" in kernel["source"]) == (name == "gptq_groups")
+    assert "skinny_product" in kernel["source"]
+    assert [word for word in ("across", "turned") if f"{word} = true" in kernel["source"]] == [lies] * bool(lies)

@@ -169,6 +169,33 @@ TEST_CASE("TritonBench: a task for each call that a file's test makes") {
   CHECK(import_tritonbench(empty.path(), {}).error().kind.name() == "no_tasks");
 }
 
+TEST_CASE(
+    "an operator of Atrex-Bench: one task a shape, in folders, below data, or alone; what is no shape is left out") {
+  const Collection c;
+  const auto add = [&](const std::string& folder, const std::string& shapes) {
+    c.add(folder + "/reference.py", "class Model: pass\n").add(folder + "/input.py", "x = 1\n");
+    c.add(folder + "/shapes.json", shapes);
+  };
+  add("data/norm", R"({"0": {"init_kwargs": {"eps": 0.5}, "input_kwargs": {"shape": [1, 2]}},
+                       "b": {"init_kwargs": null, "input_kwargs": {"shape": [3]}}, "c": 7, "d": {"init_kwargs": 1}})");
+  add("data/other", "[]");
+  CHECK(format_of(c.path()) == "atrex-bench");
+  CHECK(format_of(c.path("data")) == "atrex-bench");
+  CHECK(format_of(c.path("data/norm")) == "atrex-bench");
+  const auto found = import_atrex(c.path());
+  REQUIRE(found);
+  REQUIRE(found->tasks.size() == 2);
+  CHECK(found->tasks[0].name == "norm-0");
+  CHECK(has(found->tasks[0].text, R"(_make_inputs(**{"shape": [1, 2]}))"));
+  CHECK(has(found->tasks[0].text, R"(return [[], {"eps": 0.5}])"));
+  CHECK(has(found->tasks[1].text, "return [[], {}]"));
+  CHECK(found->left_out.size() == 3);
+  CHECK(import_atrex(c.path("data/norm"))->tasks.size() == 2);
+  CHECK(import_atrex(c.path("data/other")).error().kind.name() == "bad_task");
+  const Collection empty;
+  CHECK(import_atrex(empty.path()).error().kind.name() == "no_tasks");
+}
+
 TEST_CASE("results go back in the collection's own form") {
   Row good, bad;
   good.outcome = "verified";

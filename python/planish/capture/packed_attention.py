@@ -64,7 +64,7 @@ def _refuse(node: fx.Node, call: dict[str, Any], path: Path) -> None:
     why = lacking(call)
     if why and why != _DROPOUT:  # which is a matter of random numbers
         message = f"uses attention over packed sequences{line_of(node)} with {why}, which nothing is proved by"
-        raise task_error("unsupported_op", path, message, "give it keys and values that lie one after the other, and no slopes")
+        raise task_error("unsupported_op", path, message, "add the slopes to the scores of torch.nn.functional.scaled_dot_product_attention")
 
 
 def unwrapped(given: dict[str, Any]) -> dict[str, Any] | None:
@@ -91,23 +91,32 @@ def lacking(call: dict[str, Any]) -> str:
     """What of a call `packed_attention` does not compute; empty where it computes all."""
     if call.get("dropout_p"):
         return _DROPOUT
-    return next((what for name, what in (("block_table", "keys in pages"), ("alibi_slopes", "slopes")) if call.get(name) is not None), "")
+    return "slopes" if call.get("alibi_slopes") is not None else ""
 
 
 def packed_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cum_seq_q: torch.Tensor | None, cum_seq_k: torch.Tensor | None, max_q: int, max_k: int,
     dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None, window_size_left: int | None = None,
-    window_size_right: int | None = None, seqused_k: torch.Tensor | None = None, **more: Any,
+    window_size_right: int | None = None, seqused_k: torch.Tensor | None = None, block_table: torch.Tensor | None = None, **more: Any,
 ) -> list[torch.Tensor | None]:  # fmt: skip
     """The first two results of `aten._flash_attention_forward`, results and the logarithms of their sums, in any type: sequence by sequence, of [tokens,
-    heads, features] with offsets, or of [batch, tokens, heads, features] without. Places count from the last query and the last key; a query that sees no
-    key gives zeros, and so do tokens behind the last sequence. Raises ValueError for offsets that no sequences have, and for what `lacking` names."""
+    heads, features] with offsets, or of [batch, tokens, heads, features] without. With a table, keys and values are pages [pages, tokens of one, heads,
+    features], of which the table names those of each sequence, and `seqused_k` how many tokens it has there. Places count from the last query and the last
+    key; a query that sees no key gives zeros, and so do tokens behind the last sequence. Raises ValueError for offsets that no sequences have, for tables
+    that name no pages, and for what `lacking` names."""
     if why := lacking({"dropout_p": dropout_p, **more}):
         raise ValueError(f"attention over packed sequences with {why} has no reference")
     packed = cum_seq_q is not None
     queries, keys, values = (t if packed else t.flatten(0, 1) for t in (query, key, value))
     of_queries = _bounds(cum_seq_q, query) if cum_seq_q is not None else [n * query.shape[1] for n in range(query.shape[0] + 1)]
-    of_keys = of_queries if cum_seq_k is cum_seq_q and packed else _bounds(cum_seq_k, key) if cum_seq_k is not None else []
+    if block_table is not None:
+        places, of_keys = _in_pages(block_table, seqused_k, key, len(of_queries) - 1)
+        keys, values = (t.flatten(0, 1)[places] for t in (key, value))
+        cum_seq_k, seqused_k = None, None
+    else:
+        of_keys = []
+    if not of_keys:
+        of_keys = of_queries if cum_seq_k is cum_seq_q and packed else _bounds(cum_seq_k, key) if cum_seq_k is not None else []
     of_keys = of_keys or [n * key.shape[1] for n in range(key.shape[0] + 1)]
     if len(of_queries) != len(of_keys):
         raise ValueError("queries and keys have different numbers of sequences")
@@ -125,6 +134,21 @@ def packed_attention(
         out = out.view(*query.shape[:3], -1)
         sums = sums.view(query.shape[2], *query.shape[:2]).transpose(0, 1)
     return [out, sums, None, None, None]
+
+
+def _in_pages(table: torch.Tensor, used: torch.Tensor | None, pages: torch.Tensor, sequences: int) -> tuple[torch.Tensor, list[int]]:
+    """Where the tokens of all sequences lie, one sequence after the other, and where each begins."""
+    each = pages.shape[1]
+    lengths = [] if used is None else [int(n) for n in used.tolist()]
+    if len(lengths) != sequences or table.shape[0] != sequences or any(not 0 <= n <= table.shape[1] * each for n in lengths):
+        raise ValueError(f"{sequences} sequences with keys in pages need as many rows of a table and numbers of used keys, none beyond the table's pages")
+    found = [torch.zeros(0, dtype=torch.int64, device=table.device)]
+    for row, count in zip(table.long(), lengths, strict=True):
+        names = row[: -(-count // each)]
+        if bool(((names < 0) | (names >= pages.shape[0])).any()):
+            raise ValueError(f"a table names a page outside of the {pages.shape[0]} that there are")
+        found.append((names[:, None] * each + torch.arange(each, device=table.device)).flatten()[:count])
+    return torch.cat(found), [sum(lengths[:n]) for n in range(sequences + 1)]
 
 
 def _bounds(offsets: torch.Tensor, packed: torch.Tensor) -> list[int]:

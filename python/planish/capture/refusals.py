@@ -18,6 +18,7 @@ from planish.errors import PlanishError, first_line, task_error
 
 _BEFORE = "do it before the module is called, and pass its result as an input"
 _OWN_SHAPE = "give the result a fixed shape: torch.where(mask, x, 0) in place of x[mask], torch.nonzero_static(x, size=n) in place of torch.nonzero(x)"
+_SLICE = "take rows from n on by an index, x[n + torch.arange(4, device=x.device)], in place of x[n:n + 4]"
 #: By operator: how its result gets a size that does not depend on values.
 _FIXED_SIZE = {
     "nonzero": _OWN_SHAPE,
@@ -25,7 +26,8 @@ _FIXED_SIZE = {
     "index": _OWN_SHAPE,
     "repeat_interleave": "say how long the result is: repeat_interleave(..., output_size=n)",
     "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x))), or bincount(x.clamp(0, n - 1), minlength=n)",
-    "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give one_hot and the like their sizes as numbers",
+    "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give one_hot and the like their sizes as numbers; "
+    + _SLICE,
 }
 _CONTAINERS = "pass and return tensors, numbers, and tuples, lists, dicts, dataclasses or plain objects of them (docs/python.md)"
 _REWRITE = "rewrite the part that torch.export names"
@@ -113,7 +115,7 @@ def _of_export(error: Exception, path: Path) -> PlanishError:
         or "DataDependent" in type(error).__name__
     ):
         return task_error("data_dependent", path, f"cannot be captured: its control flow depends on tensor values{where}",
-                          "replace the branch by torch.where, or by torch.cond where the branches are dear")  # fmt: skip
+                          f"replace the branch by torch.where, or by torch.cond where the branches are dear; {_SLICE}")  # fmt: skip
     if "is mutated in the forward method" in text:
         return _refused(error, where, path, "a tensor that forward changes is state: register_buffer it")
     if found := re.search(r"Unsupported input type <class '([\w.]+)'>", text):

@@ -53,6 +53,7 @@ class LoadedTask:
     live: bool = False
     variants: bool = False
     vary: Callable[[int, int], torch.nn.Module] | None = None
+    module: ModuleType | None = None  # of the file, whose Model may be another file's; None: a live task
     numbers: Sequence[int] = ()  # leaves of a call whose integers it may be captured for: `make_inputs` gives them on the CPU, the same for any seed
 
 
@@ -117,7 +118,7 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
 
     model = rebuild()
     found = LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild,
-                       variants=get_variants is not None, vary=vary)  # fmt: skip
+                       variants=get_variants is not None, vary=vary, module=module)  # fmt: skip
     wanted = getattr(module, "SPECIALIZE", False)
     if wanted is False or wanted is None:
         return found

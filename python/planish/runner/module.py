@@ -7,7 +7,6 @@ state is not the task's (places.py) keeps its own, reset as well.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,11 +39,10 @@ from planish.ship.watch import Watch
 
 def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the task's Model is constructed with, drawn as the task itself draws it. Raises PlanishError(no_model) for a live task."""
-    module = sys.modules.get(type(task.model).__module__)
-    if task.live or module is None:
+    if task.live or task.module is None:
         raise PlanishError("load_failed", f"{task.path}: a live module has no constructor to share", "verify its shipped folder instead")
     torch.manual_seed(INIT_SEED)
-    return constructor_arguments(getattr(module, "get_init_inputs", list)())
+    return constructor_arguments(getattr(task.module, "get_init_inputs", list)())
 
 
 def _in_modes_of(model: nn.Module, other: nn.Module) -> nn.Module:
@@ -73,7 +71,7 @@ def load_model(path: Path, task: LoadedTask, construct: Callable[[Callable[[], A
         else:
             # As the harness it is written for runs it: beside its own files, and with the task's names at hand.
             offer(path.resolve().parent)
-            found = load_module_file(path, "planish_solution", vars(sys.modules.get(type(task.model).__module__, sys)) if not task.live else None)
+            found = load_module_file(path, "planish_solution", vars(task.module) if task.module is not None else None)
         made = getattr(found, "ModelNew", None)
         if made is None and path.is_file() and not task.live:
             return as_model(function_of(found, path), task.rebuild().train(task.model.training), path)

@@ -15,7 +15,7 @@ class ImportCommand : public Command {
         ->required()
         ->type_name("PATH");
     verb_->add_option("--format", options_.format, "auto, or the collection's name")
-        ->check(one_of({"auto", "gpu-mode", "flashinfer-bench", "backendbench", "tritonbench"}))
+        ->check(one_of({"auto", "gpu-mode", "flashinfer-bench", "backendbench", "tritonbench", "atrex-bench"}))
         ->capture_default_str();
     verb_
         ->add_option("--solutions", options_.solutions,

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -19,7 +20,8 @@ namespace {
 using ir::IndexExpr;
 
 constexpr int piece_bytes = 16;
-constexpr int step_pieces = 4;  ///< that the lanes of a warp have of one row and step
+constexpr int step_pieces = 4;     ///< that the lanes of a warp have of one row and step
+constexpr double least_codes = 8;  ///< times what a table of groups has
 
 std::unexpected<Error> no_codes(const char* why) {
   return fail("unsupported", fmt::format("weights computed of {}", why));
@@ -35,6 +37,15 @@ class PieceUnroller {
  public:
   PieceUnroller(const Kernel& from, Kernel& to, const std::vector<int>& k, int variable, int count)
       : from_(from), to_(to), k_(k), variable_(variable), count_(count) {}
+
+  /// At one place of these variables alone, the last of them fastest.
+  void only_at(std::span<const int> variables, std::int64_t place) {
+    for (std::size_t i = variables.size(); i-- > 0;) {
+      const std::int64_t extent = from_.space.extent(variables[i]);
+      fixed_.emplace_back(variables[i], place % extent);
+      place /= extent;
+    }
+  }
 
   /// Node of `to` that is node `id` of `from` at element `element` of the piece.
   int at(int id, int element) {
@@ -78,6 +89,7 @@ class PieceUnroller {
       out[static_cast<std::size_t>(k_[i])] = std::move(place);
       later *= extent;
     }
+    for (const auto& [v, place] : fixed_) out[static_cast<std::size_t>(v)] = IndexExpr::constant(place);
     return out;
   }
 
@@ -168,6 +180,7 @@ class PieceUnroller {
   Kernel& to_;
   const std::vector<int>& k_;
   const int variable_, count_;
+  std::vector<std::pair<int, std::int64_t>> fixed_;
   std::unordered_map<std::string, int> known_;
   std::map<std::pair<int, int>, int> done_;
 };
@@ -208,26 +221,48 @@ class CodeFinder {
  private:
   const Node& old(int id) const { return kernel_.nodes[static_cast<std::size_t>(id)]; }
   const Node& node(int id) const { return out_.piece.nodes[static_cast<std::size_t>(id)]; }
+  double bytes_of(int input) const {
+    const Input& one = kernel_.inputs[static_cast<std::size_t>(input)];
+    return static_cast<double>(one.storage_elements) * size_of(one.dtype);
+  }
   DType stored_as(int input) const { return kernel_.inputs[static_cast<std::size_t>(input)].dtype; }
 
   /// The input that moves with k fastest and is stored in whole numbers or in 8 bits.
   Status stored() {
     const std::vector<int> roots{factor_};
-    double most = 0;
+    double most = 0, tables = 0;
     for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
       const Node& one = old(id);
       if (one.op == Op::reduced || one.op == Op::scanned) return no_codes("sums");
       if (one.op != Op::load || looks_up(kernel_, one)) continue;
-      if (gathers(one)) return no_codes("gathered elements");
-      const Input& input = kernel_.inputs[static_cast<std::size_t>(one.input)];
-      const double bytes = static_cast<double>(input.storage_elements) * size_of(input.dtype);
+      if (gathers(one)) {
+        if (!is_of_groups(one)) return no_codes("gathered elements");
+        tables = std::max(tables, bytes_of(one.input));
+        continue;
+      }
+      const double bytes = bytes_of(one.input);
       if (bytes > most) most = bytes, out_.input = one.input;
     }
     if (out_.input < 0) return no_codes("nothing stored");
+    if (tables * least_codes > most) return no_codes("elements of tables as large as the codes");
     const DType dtype = stored_as(out_.input);
     if (!is_float8(dtype) && !is_integer(dtype)) return no_codes("a tensor that is not quantised");
     if (size_of(dtype) > 4) return no_codes("codes in words of 64 bits");
     return {};
+  }
+
+  /// Whether a load asks a table, with a line for each group of k, for the group that another tensor gives a place of k
+  /// (GPTQ's `g_idx`): where it looks does not move with the rows.
+  bool is_of_groups(const Node& load) const {
+    if (!load.where.empty()) return false;
+    return std::ranges::all_of(printing::closure(kernel_, load.args, [](int) { return false; }), [&](int id) {
+      const Node& one = old(id);
+      const bool moves = std::ranges::any_of(n_, [&](int v) {
+        return one.index.depends_on(v) ||
+               std::ranges::any_of(one.where, [&](const ir::Bound& bound) { return bound.e.depends_on(v); });
+      });
+      return !moves && !gathers(one) && one.op != Op::reduced;
+    });
   }
 
   bool is_code(int id) const { return node(id).op == Op::load && node(id).input == out_.input; }
@@ -251,7 +286,9 @@ class CodeFinder {
     PieceUnroller unroller(kernel_, to, k_, out_.variable, out_.count());
     std::vector<int> weights;
     for (int j = 0; j < out_.count(); ++j) weights.push_back(unroller.at(factor_, j));
-    if (const Status along = one_run(weights); !along && !across(weights)) return std::unexpected(along.error());
+    if (const Status along = one_run(weights); !along && !across(weights) && !turned()) {
+      return std::unexpected(along.error());
+    }
     std::vector<CodeElement> elements;
     for (const int weight : weights) elements.push_back(taken_apart(weight));
     if (!one_scale(elements)) {
@@ -262,6 +299,10 @@ class CodeFinder {
     if (out_.scaled == Codes::Scale::piece && !is_narrow_number(out_.scale)) {
       for (std::size_t j = 0; j < elements.size(); ++j) elements[j] = {.rest = weights[j]};
       place_scale(-1);
+    }
+    if (out_.turned) {
+      if (!one_zero(elements)) return no_codes("words of eight rows whose codes are not a scale's and a zero point's");
+      return std::move(out_);
     }
     if (!simple(elements)) {
       out_.form = Codes::Form::computed;
@@ -538,7 +579,7 @@ class CodeFinder {
     for (std::size_t j = 0; j < elements.size(); ++j) {
       const CodeElement& one = elements[j];
       const auto place = place_of(one.rest);
-      if (!place || one.zero != elements[0].zero || one.constant != elements[0].constant) return false;
+      if (!place) return false;
       if (j == 0) {
         out_.form = place->form;
         out_.flipped = place->flipped;
@@ -554,22 +595,108 @@ class CodeFinder {
     std::ranges::sort(sorted);
     for (int i = 0; i < 8; ++i)
       if (sorted[static_cast<std::size_t>(i)] != i) return false;
-    const std::int64_t zero = elements[0].constant + (out_.flipped ? 8 : 0);
-    if (zero < -128 || zero > 128) return false;
-    const bool floats = out_.form == Codes::Form::e4m3 || out_.form == Codes::Form::e5m2;
-    if (floats && (zero != 0 || elements[0].zero >= 0)) return false;
-    if (out_.bits == 8 && zero != 0 && elements[0].zero >= 0) return false;
-    if (elements[0].zero >= 0 && !is_narrow_number(elements[0].zero)) return false;
-    out_.zero = static_cast<int>(zero);
-    out_.zero_point = elements[0].zero;
-    out_.zeroed = out_.zero_point >= 0;
+    if (!one_zero(elements)) return false;
     // As device/sm90/codes.cuh takes eight codes apart.
+    const bool floats = out_.form == Codes::Form::e4m3 || out_.form == Codes::Form::e5m2;
     constexpr std::array<int, 8> nibbles{0, 4, 1, 5, 2, 6, 3, 7}, bytes{0, 2, 1, 3, 4, 6, 5, 7};
     for (std::size_t i = 0; i < 8; ++i) {
       const auto lies = out_.bits == 4 ? nibbles[i] : floats ? static_cast<int>(i) : bytes[i];
       out_.order[i] = inverse[static_cast<std::size_t>(lies)];
     }
     return true;
+  }
+
+  /// Whether one zero point is taken off all elements, in a form that the device has; sets it.
+  bool one_zero(const std::vector<CodeElement>& elements) {
+    const CodeElement& first = elements[0];
+    if (!std::ranges::all_of(elements, [&](const CodeElement& one) {
+          return one.zero == first.zero && one.constant == first.constant && one.rest >= 0;
+        }))
+      return false;
+    const std::int64_t zero = first.constant + (out_.flipped ? 8 : 0);
+    if (zero < -128 || zero > 128) return false;
+    const bool floats = out_.form == Codes::Form::e4m3 || out_.form == Codes::Form::e5m2;
+    if (floats && (zero != 0 || first.zero >= 0)) return false;
+    if (out_.bits == 8 && zero != 0 && first.zero >= 0) return false;
+    if (first.zero >= 0 && !is_narrow_number(first.zero)) return false;
+    out_.zero = static_cast<int>(zero);
+    out_.zero_point = first.zero;
+    out_.zeroed = out_.zero_point >= 0;
+    return true;
+  }
+
+  /// Whether each word has the codes of eight neighbouring rows at one place of k, as AWQ packs weights: then the
+  /// nibble of a row is the same at all places. Sets how they lie.
+  bool turned() {
+    constexpr std::int64_t aligned = 4;
+    constexpr int rows_of_word = 8;
+    if (out_.bits != 4 || size_of(stored_as(out_.input)) != 4) return false;
+    const std::vector<int> inside(n_.end() - inside_of_words(kernel_, out_.input, n_), n_.end());
+    if (inside.size() == n_.size() || kernel_.extent_of(inside) != rows_of_word) return false;
+    const int last = n_[n_.size() - inside.size() - 1];
+    if (kernel_.space.extent(last) % aligned != 0) return false;
+    std::optional<IndexExpr> begin;
+    std::array<bool, rows_of_word> there{};
+    Kernel whole = std::move(out_.piece);
+    for (int row = 0; row < rows_of_word; ++row) {
+      const auto nibble = nibble_of(whole, inside, row, begin);
+      if (!nibble || there[static_cast<std::size_t>(*nibble)]) break;
+      there[static_cast<std::size_t>(*nibble)] = true;
+      out_.rows[static_cast<std::size_t>(*nibble)] = row;
+    }
+    out_.piece = std::move(whole);
+    if (std::ranges::count(there, true) != rows_of_word) return false;
+    for (const auto& term : begin->terms()) {
+      const int v = term.atom.variable;
+      if (v == out_.variable) continue;
+      if (std::ranges::find(n_, v) == n_.end()) return false;
+      if (v == last ? term.coefficient != 1 : term.coefficient < 0 || term.coefficient % aligned != 0) return false;
+    }
+    out_.pitch = begin->coefficient_of(out_.variable) / out_.count();
+    if (begin->coefficient_of(last) != 1 || out_.pitch % aligned != 0 || begin->constant_term() % aligned != 0)
+      return false;
+    begin_at(begin->constant_term(), *begin);
+    out_.form = Codes::Form::nibbles;
+    out_.turned = true;
+    return true;
+  }
+
+  /// In which nibble of their words the codes of the rows at place `row` inside a word are, and where the words begin:
+  /// the same for all places of k and all such rows, or nothing. Works in out_.piece.
+  std::optional<int> nibble_of(const Kernel& whole, std::span<const int> inside, int row,
+                               std::optional<IndexExpr>& begin) {
+    out_.piece = {};
+    out_.piece.anchor = whole.anchor;
+    out_.piece.space = whole.space;
+    out_.piece.inputs = whole.inputs;
+    PieceUnroller unroller(kernel_, out_.piece, k_, out_.variable, out_.count());
+    unroller.only_at(inside, row);
+    std::vector<int> weights;
+    for (int j = 0; j < out_.count(); ++j) weights.push_back(unroller.at(factor_, j));
+    std::optional<int> found;
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      const int rest = taken_apart(weights[j]).rest;
+      const auto place = place_of(rest);
+      if (!place || place->form != Codes::Form::nibbles) return std::nullopt;
+      const int nibble = place->bit % 32 / 4;
+      if (found && (*found != nibble || out_.flipped != place->flipped)) return std::nullopt;
+      found = nibble;
+      out_.flipped = place->flipped;
+      const std::vector<int> roots{rest};
+      for (const int id : printing::closure(out_.piece, roots, [](int) { return false; })) {
+        if (!is_code(id)) continue;
+        const Node& load = node(id);
+        const std::int64_t step = load.index.coefficient_of(out_.variable);
+        if (!load.where.empty() || !load.index.is_affine() || step <= 0 || step % out_.count() != 0)
+          return std::nullopt;
+        const IndexExpr first = IndexExpr::build(
+            load.index.constant_term() - static_cast<std::int64_t>(j) * (step / out_.count()), load.index.terms());
+        if (first.constant_term() < 0) return std::nullopt;
+        if (!begin) begin = first;
+        if (!(*begin == first)) return std::nullopt;
+      }
+    }
+    return found;
   }
 
   /// The same weight with 1 in place of its scale.
@@ -610,7 +737,19 @@ std::string Codes::note() const {
   constexpr std::array<std::string_view, 6> forms{"int8", "uint8", "e4m3", "e5m2", "nibbles", "computed"};
   constexpr std::array<std::string_view, 4> scales{"no scale", "a scale a row", "a scale a step", "a scale a piece"};
   return fmt::format("{} bits, {}, {}{}", bits, forms[static_cast<std::size_t>(form)],
-                     scales[static_cast<std::size_t>(scaled)], pitch > 0 ? ", words beside those of other rows" : "");
+                     scales[static_cast<std::size_t>(scaled)],
+                     turned      ? ", words of eight rows"
+                     : pitch > 0 ? ", words beside those of other rows"
+                                 : "");
+}
+
+std::ptrdiff_t inside_of_words(const Kernel& kernel, int input, std::span<const int> n) {
+  const auto moved = std::find_if(n.rbegin(), n.rend(), [&](int v) {
+    return std::ranges::any_of(kernel.nodes, [&](const Node& one) {
+      return one.op == Op::load && one.input == input && one.index.depends_on(v);
+    });
+  });
+  return moved - n.rbegin();
 }
 
 bool looks_up(const Kernel& kernel, const Node& load) {
@@ -621,7 +760,7 @@ bool looks_up(const Kernel& kernel, const Node& load) {
 
 bool alike(const Codes& a, const Codes& b) {
   return a.form == b.form && a.scaled == b.scaled && a.bits == b.bits && a.zeroed == b.zeroed && a.zero == b.zero &&
-         a.flipped == b.flipped && a.order == b.order && a.pitch == b.pitch;
+         a.flipped == b.flipped && a.order == b.order && a.pitch == b.pitch && a.turned == b.turned && a.rows == b.rows;
 }
 
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,

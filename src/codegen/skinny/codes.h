@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,12 +29,16 @@ struct Codes {
   int zero = 0;          ///< and this is taken off besides
   bool flipped = false;  ///< nibbles are of two's complement, and read as if their upper bit were the other
   std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};  ///< of eight codes as they are taken apart: which element each is
+  /// Each word has the nibbles of eight neighbouring rows at one place of k, and words of the next rows lie beside it.
+  bool turned = false;
+  std::array<int, 8> rows{0, 1, 2, 3, 4, 5, 6, 7};  ///< which of the eight each nibble of such a word is of
 
   /// What is computed: the product kernel's nodes once more, over a space whose last variable is the piece of a row in
   /// place of the variables of k. Its inputs are those of the product kernel.
   Kernel piece;
   /// Words whose neighbours in memory are those of neighbouring rows: elements from one word of a row to its next. A
-  /// piece is four of them then, and rows are four at a time. 0: a piece's bytes lie side by side.
+  /// piece is four of them then, and rows are four at a time; turned, a piece has 32, and rows are 32 at a time. 0: a
+  /// piece's bytes lie side by side.
   std::int64_t pitch = 0;
   int variable = -1;                ///< that variable
   int input = -1;                   ///< the stored tensor
@@ -40,8 +46,9 @@ struct Codes {
   std::vector<int> elements;        ///< nodes: the weights of a piece without scale, for the form `computed` alone
   int scale = -1, zero_point = -1;  ///< nodes
 
-  int count() const { return 128 / bits; }  ///< weights of a piece
-  std::string note() const;                 ///< for messages: "4 bits, a scale every 128"
+  int count() const { return 128 / bits; }                          ///< weights of a piece
+  int together() const { return turned ? 32 : pitch > 0 ? 4 : 1; }  ///< rows that one block has at least
+  std::string note() const;                                         ///< for messages: "4 bits, a scale every 128"
   /// Which element of a piece the node loads, in elements of the stored type of `size` bytes.
   std::int64_t place(const Node& load, std::int64_t size) const {
     return pitch > 0 ? load.index.constant_term() / pitch : load.index.constant_term() % (16 / size);
@@ -49,7 +56,7 @@ struct Codes {
 };
 
 /// Takes `factor` apart, which moves with the variables `n` and `k` of the kernel, k's last one fastest, and is
-/// multiplied in the type `half`. Error kind
+/// multiplied in the type `half`. What counts inside of words stands last among n. Error kind
 /// `unsupported` where nothing stored in 8 or 4 bits is behind it, or its codes do not lie one after the other.
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,
                        DType half);
@@ -57,6 +64,10 @@ Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>&
 /// Whether a load looks a code up in a table of few numbers (nf4's 16, those of a scale's 256 codes): in a line or a
 /// few of the cache.
 bool looks_up(const Kernel& kernel, const Node& load);
+
+/// How many of the last variables of `n` do not move where an input is loaded: what they count lies inside of its
+/// elements.
+std::ptrdiff_t inside_of_words(const Kernel& kernel, int input, std::span<const int> n);
 
 /// Whether two factors of one product can be parts of one kernel.
 bool alike(const Codes& a, const Codes& b);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t weights_in_registers = 1, weights_in_shared = 2;  ///< choices of `residency`: where weights wait
 
-SkinnyPlan plan_of(const Device& device, const Genome& genome) {
+SkinnyPlan plan_of(const Skinny& s, const Device& device, const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
@@ -21,6 +21,9 @@ SkinnyPlan plan_of(const Device& device, const Genome& genome) {
   plan.warps = value("threads", 512) / 32;
   plan.stages = value("stages", 4);
   plan.blocks = device.sms;
+  // Runs of 32 rows are few: what has none of them is not launched.
+  if (s.codes() != nullptr && s.codes()->turned)
+    plan.blocks = static_cast<int>(std::min<std::int64_t>(device.sms, s.rows / s.codes()->together()));
   plan.resident = value("min_blocks", 1);
   plan.ring_shared = value("residency", weights_in_shared) == weights_in_shared;
   plan.x_shared = value("operand_residency", 1) != 0;
@@ -58,12 +61,14 @@ bool has_room_for_two(const Skinny& s, const Device& device) {
   return does_not_hold(s, least, device).empty();
 }
 
-/// Eight weights of two rows taken apart, and what scales and zero points of this step and the next take.
+/// Eight weights of two rows taken apart, what scales and zero points of this step and the next take, and the words of
+/// four rows that were turned.
 int registers_of_codes(const Skinny& s, const skinny::Layout& layout) {
   if (s.codes() == nullptr) return 0;
   using Scale = skinny::Codes::Scale;
   const bool scaled = s.codes()->scaled == Scale::step || s.codes()->scaled == Scale::piece;
-  return 8 + 2 * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
+  const int turned = s.codes()->turned ? 16 * static_cast<int>(s.parts.size()) + 8 : 0;
+  return 8 + turned + 2 * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
          (s.codes()->scaled == Scale::step ? 4 * layout.columns : 0);
 }
 
@@ -110,16 +115,17 @@ std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device
 }
 
 std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& genome) {
-  const SkinnyPlan plan = plan_of(device, genome);
+  const SkinnyPlan plan = plan_of(s, device, genome);
   if (plan.chained && plan.resident == 1 && has_room_for_two(s, device)) return "no room for the launch after it";
   if (!plan.chained && plan.resident == 2) return "no launch after it begins before it has ended";
   const skinny::Layout layout = skinny::layout_of(s, plan);
-  const bool across = s.codes() != nullptr && s.codes()->pitch > 0;
-  if (across && plan.tiles % 2 != 0) return "words of four rows are two tiles";
-  if (plan.tiles > (across ? 2 : 1) && s.rows <= 16 * (plan.tiles - 1) * plan.blocks)
+  const int together = s.codes() != nullptr ? s.codes()->together() : 1;
+  if (together > 1 && plan.tiles % 2 != 0) return "words of several rows are two tiles";
+  if (together == 32 && !plan.ring_shared) return "words of eight rows are read by other lanes than asked for them";
+  if (plan.tiles > (together > 1 ? 2 : 1) && s.rows <= 16 * (plan.tiles - 1) * plan.blocks)
     return "more rows than a block has";
   if (!plan.ring_shared && layout.steps % plan.stages != 0) return "stages in registers do not divide the steps";
-  if (plan.blocks > s.rows / (across ? 4 : 1)) return "more blocks than rows of weights";
+  if (plan.blocks > s.rows / together) return "more blocks than rows of weights";
   if (layout.columns * layout.groups > 16) return "too many sums a thread";
   return does_not_hold(s, plan, device);
 }
@@ -142,7 +148,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
               if (!skinny_illegal(s, device, genome).empty()) continue;
               // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
               // launch after this one as many; x is read again at every pass where it is not kept.
-              const SkinnyPlan plan = plan_of(device, genome);
+              const SkinnyPlan plan = plan_of(s, device, genome);
               const skinny::Layout layout = skinny::layout_of(s, plan);
               const double flight = static_cast<double>(stages * layout.stage_bytes) / 65536;
               const std::int64_t passes = passes_of(s, plan);
@@ -163,7 +169,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
 }
 
 Outline skinny_outline(const Skinny& s, const Device& device, const Genome& genome) {
-  const SkinnyPlan plan = plan_of(device, genome);
+  const SkinnyPlan plan = plan_of(s, device, genome);
   const skinny::Layout layout = skinny::layout_of(s, plan);
   Outline out;
   out.threads = plan.warps * 32;
@@ -177,7 +183,7 @@ Outline skinny_outline(const Skinny& s, const Device& device, const Genome& geno
 
 Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device& device, const Genome& genome) {
   if (const auto why = skinny_illegal(s, device, genome); !why.empty()) return fail("illegal_genome", why);
-  const SkinnyPlan plan = plan_of(device, genome);
+  const SkinnyPlan plan = plan_of(s, device, genome);
   auto printed = skinny::print(kernel, s, plan);
   Emitted out;
   out.language = "cuda";

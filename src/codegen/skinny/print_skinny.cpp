@@ -97,11 +97,17 @@ class Printer {
                      scales[static_cast<std::size_t>(stored.scaled)]));
     line(fmt::format("static constexpr int bits = {}, zero = {};", s_.weight_bits(), stored.zero));
     line(fmt::format("static constexpr bool flipped = {}, zeroed = {};", stored.flipped, stored.zeroed));
-    unsigned order = 0;
-    for (std::size_t i = 0; i < 8; ++i) order |= static_cast<unsigned>(stored.order[i]) << (4 * i);
-    line(fmt::format("static constexpr u32 order = 0x{:08x}u;", order));
-    line(fmt::format("static constexpr bool across = {};", stored.pitch > 0));
+    line(fmt::format("static constexpr u32 order = 0x{:08x}u;", digits(stored.order)));
+    line(fmt::format("static constexpr bool across = {}, turned = {};", stored.pitch > 0 && !stored.turned,
+                     stored.turned));
+    line(fmt::format("static constexpr u32 rows_of_word = 0x{:08x}u;", digits(stored.rows)));
     line(fmt::format("static constexpr long long pitch = {};", stored.pitch * 4));
+  }
+
+  static unsigned digits(const std::array<int, 8>& order) {
+    unsigned out = 0;
+    for (std::size_t i = 0; i < 8; ++i) out |= static_cast<unsigned>(order[i]) << (4 * i);
+    return out;
   }
 
   std::string parameter(int i) const {

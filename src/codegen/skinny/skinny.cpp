@@ -102,6 +102,7 @@ class SkinnyFinder {
     }
     if (out_.n.empty()) return no("one vector of weights");
     along_memory();
+    words_last();
     out_.count = kernel_.extent_of(out_.m);
     out_.rows = kernel_.extent_of(out_.n);
     out_.depth = kernel_.extent_of(out_.k);
@@ -130,6 +131,20 @@ class SkinnyFinder {
     }
     if (load == nullptr) return;
     std::ranges::stable_sort(out_.k, std::ranges::greater{}, [&](int v) { return load->index.coefficient_of(v); });
+  }
+
+  /// Variables of n that move weights, but not where the largest tensor that these are made of is loaded, count the
+  /// rows of one word: they come last, so that such rows are neighbours.
+  void words_last() {
+    const std::vector<int> roots{out_.parts[0].weights};
+    double most = 0;
+    const Node* load = nullptr;
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      const double all = elements(id);
+      if (node(id).op == Op::load && node(id).index.is_affine() && all > most) most = all, load = &node(id);
+    }
+    if (load == nullptr) return;
+    std::ranges::stable_partition(out_.n, [&](int v) { return load->index.depends_on(v); });
   }
 
   /// Memory runs along k, and each row begins at a multiple of 16 bytes.

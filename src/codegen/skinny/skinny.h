@@ -26,7 +26,7 @@ struct Skinny {
     int load = -1;                               ///< node: that loads it, where it is stored in 16 bits
     std::shared_ptr<const skinny::Codes> codes;  ///< else how it is made of what is stored in fewer
   };
-  std::vector<int> m, n, k;                     ///< variables of the space, each ascending
+  std::vector<int> m, n, k;                     ///< variables of the space, as their places are counted
   std::int64_t count = 1, rows = 1, depth = 1;  ///< their extents multiplied
   std::vector<Part> parts;
   std::vector<int> statistics;  ///< positions in Kernel::reductions, each of which may need the ones before it

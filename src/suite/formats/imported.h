@@ -28,7 +28,7 @@ struct ImportedSolution {
 };
 
 struct Imported {
-  std::string format;  ///< gpu-mode | flashinfer-bench | backendbench | tritonbench
+  std::string format;  ///< gpu-mode | flashinfer-bench | backendbench | tritonbench | atrex-bench
   std::vector<ImportedTask> tasks;
   std::vector<ImportedSolution> solutions;
   std::vector<std::string> left_out;  ///< what could not be read, with why: the rest stands
@@ -45,6 +45,11 @@ Result<Imported> import_flashinfer(const std::filesystem::path& folder);
 Result<Imported> import_backendbench(const std::filesystem::path& traces, const std::filesystem::path& operators);
 /// Files with functions, a line of `#`, and a test that calls them; predictions in JSON lines (empty: none).
 Result<Imported> import_tritonbench(const std::filesystem::path& folder, const std::filesystem::path& predictions);
+
+/// A folder with reference.py, input.py and shapes.json; or a folder of such folders, or one whose `data` is that.
+Result<Imported> import_atrex(const std::filesystem::path& folder);
+/// Whether a folder holds one operator's three files.
+bool is_atrex(const std::filesystem::path& folder);
 
 /// What of a collection a folder or file is by what it holds; empty where nothing is known of it.
 std::string format_of(const std::filesystem::path& from);

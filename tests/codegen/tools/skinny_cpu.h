@@ -72,6 +72,14 @@ inline uint4 shared_load_16(u32 from) {
   std::memcpy(&v, cpu::place(from, 16), 16);
   return v;
 }
+inline float shared_load(u32 from) {
+  float v;
+  std::memcpy(&v, cpu::place(from / 16 * 16, 16) + from % 16, 4);
+  return v;
+}
+inline void __syncwarp() {
+  emu::wait(emu::block->warps[emu::thread / 32]);
+}
 inline void shared_store_16(u32 to, uint4 v) {
   std::memcpy(cpu::place(to, 16), &v, 16);
 }

@@ -28,7 +28,10 @@
 //   constexpr int zero;                and this
 //   constexpr bool across;             16 bytes are words of four neighbouring rows; tiles is even, rows four times a
 //                                      number
-//   constexpr long long pitch;         bytes from a row's word to its next, then
+//   constexpr bool turned;             16 bytes are words at one k, each of eight neighbouring rows' nibbles; tiles is
+//                                      even, rows 32 times a number, and the ring shared
+//   constexpr u32 rows_of_word;        which of the eight each nibble is of, a digit each, then
+//   constexpr long long pitch;         bytes from a row's word to its next, across or turned
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
@@ -77,7 +80,8 @@ static constexpr SkinnyScale scaling = scale_none;
 static constexpr int bits = 16, zero = 0;
 static constexpr bool flipped = false, zeroed = false;
 static constexpr u32 order = 0x76543210u;
-static constexpr bool across = false;
+static constexpr bool across = false, turned = false;
+static constexpr u32 rows_of_word = 0x76543210u;
 static constexpr long long pitch = 0;
 struct Args {
   const unsigned short* in0;

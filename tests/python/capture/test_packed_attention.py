@@ -152,6 +152,53 @@ def test_the_reference_takes_used_keys_batches_and_refuses_offsets_that_no_seque
         packed_attention(q, k, v, cu_q[:-1], cu_k, 13, 11)
 
 
+class _Paged(nn.Module):
+    def __init__(self, **how: Any) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: torch.Tensor, used: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        more = {"enable_gqa": True, "seqused_k": used, "block_table": table} | self.how
+        return varlen.varlen_attn(q, k, v, cu_q, None, max(LENGTHS), max(KEYS), **more) * 2  # type: ignore[no-any-return]
+
+
+def in_pages(dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The same attention with keys in pages that a table names in no order, and one after the other."""
+    q, k, v, cu_q, cu_k = drawn(dtype)
+    each, generator = 4, torch.Generator().manual_seed(2)
+    most = -(-max(KEYS) // each)
+    table = torch.randperm(len(KEYS) * most + 3, generator=generator, dtype=torch.int32)[: len(KEYS) * most].view(len(KEYS), most)
+    pages = [torch.full((len(KEYS) * most + 3, each, SHARED, FEATURES), torch.nan, dtype=dtype) for _ in range(2)]
+    for n, (begin, count) in enumerate(zip(cu_k.tolist(), KEYS, strict=False)):
+        for i in range(count):
+            for page, packed in zip(pages, (k, v), strict=True):
+                page[int(table[n, i // each]), i % each] = packed[begin + i]
+    return [q, *pages, cu_q, torch.tensor(KEYS, dtype=torch.int32), table], [q, k, v, cu_q, cu_k]
+
+
+@pytest.mark.parametrize(("how", "window"), [({}, (-1, -1)), ({"window_size": (3, 0)}, (3, 0))])
+def test_keys_in_pages_that_a_table_names_are_one_node_with_its_reference(how: dict[str, Any], window: tuple[int, int], tmp_path: Path) -> None:
+    tensors, packed = in_pages(torch.bfloat16)
+    captured = capture(_Paged(**how), tuple(tensors), {}, tmp_path)
+    assert [node["op"] for node in captured.graph["nodes"]] == [f"aten.{ATTENTION}.default", "aten.mul.Tensor"]
+    inputs = dict(zip([i["value"] for i in captured.graph["inputs"]], captured.flat_inputs(tuple(tensors), {}), strict=True))
+    result = captured.graph["outputs"][0]["value"]
+    exact = Interpreter(captured, range(len(captured.nodes))).run(inputs, [result], Double())[result]
+    assert torch.allclose(exact, 2 * wanted(packed, window), atol=1e-12)
+    wide = [named(t.double(), torch.bfloat16) if t.is_floating_point() else t for t in tensors]
+    with in_double():
+        assert torch.allclose(_Paged(**how)(*wide), exact, atol=1e-12)
+
+
+def test_tables_that_name_no_pages_are_errors() -> None:
+    q, k, v, cu_q, used, table = in_pages(torch.float64)[0]
+    with pytest.raises(ValueError, match="outside of the 18"):
+        packed_attention(q, k, v, cu_q, None, 13, 11, seqused_k=used, block_table=table + 18)
+    for wrong in (None, used[:-1], used + 4):
+        with pytest.raises(ValueError, match="as many rows of a table"):
+            packed_attention(q, k, v, cu_q, None, 13, 11, seqused_k=wrong, block_table=table)
+
+
 def test_offsets_are_drawn_as_offsets_of_sequences_no_longer_than_the_call_allows(tmp_path: Path) -> None:
     captured = capture(_Wrapped(), tuple(drawn()), {}, tmp_path)
     places = {i["index"]: i["value"] for i in captured.graph["inputs"]}

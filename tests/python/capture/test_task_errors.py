@@ -74,6 +74,20 @@ def test_forward(kind: str, tmp_path: Path) -> None:
     assert caught.value.kind == kind
 
 
+@pytest.mark.parametrize("taken", ["x[n : n + 2]", "x[int(n) : int(n) + 2]", "torch.narrow(x, 0, n, 2)", "x[:n].sum(0)"])
+def test_rows_that_a_tensor_begins_are_refused_with_what_is_taken_instead(taken: str, tmp_path: Path) -> None:
+    head = HEAD + "class Model(nn.Module):\n    def forward(self, x, n):\n        return "
+    inputs = "\ndef get_inputs():\n    return [torch.randn(5, 3), torch.tensor(1)]\ndef get_init_inputs():\n    return []\n"
+    task = load_task(write(tmp_path, head + taken + inputs))
+    with pytest.raises(PlanishError) as caught:
+        capture(task.model, *task.make_inputs(0, "cpu"), tmp_path / "blobs", task.path)
+    assert caught.value.kind == "data_dependent"
+    assert caught.value.hint and "x[n + torch.arange(4, device=x.device)]" in caught.value.hint
+    instead = load_task(write(tmp_path, head + "x[n + torch.arange(2, device=x.device)]" + inputs))
+    graph = capture(instead.model, *instead.make_inputs(0, "cpu"), tmp_path / "others", instead.path).graph
+    assert graph["nodes"][-1]["op"] == "aten.index.Tensor"
+
+
 def test_data_dependent_control_flow(tmp_path: Path) -> None:
     text = HEAD + "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1 if x.sum() > 0 else x - 1\n" + INPUTS
     task = load_task(write(tmp_path, text))

@@ -58,6 +58,21 @@ PL_DEVICE void code_nibble_pairs(u32 word, int zero, u32 (&out)[4]) {
   }
 }
 
+/// Eight words, each with the nibbles of eight rows at one k, as a word of each of four rows: those of the words' upper
+/// or lower halves. A row's codes are those of k = 0, 2, 4, 6, 1, 3, 5, 7, so that taken apart they are in order.
+PL_DEVICE void code_turned(const u32 (&words)[8], int upper, int chunk, u32 (&rows)[4][4]) {
+  constexpr u32 even = 0x0f0f0f0fu;
+  u32 pair[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pair[i] = byte_permute(words[2 * i], words[2 * i + 1], upper ? 0x7632u : 0x5410u);
+  const u32 first[2] = {(pair[0] & even) | (pair[1] << 4 & ~even), (pair[2] & even) | (pair[3] << 4 & ~even)};
+  const u32 second[2] = {(pair[0] >> 4 & even) | (pair[1] & ~even), (pair[2] >> 4 & even) | (pair[3] & ~even)};
+  rows[0][chunk] = byte_permute(first[0], first[1], 0x6240u);
+  rows[1][chunk] = byte_permute(second[0], second[1], 0x6240u);
+  rows[2][chunk] = byte_permute(first[0], first[1], 0x7351u);
+  rows[3][chunk] = byte_permute(second[0], second[1], 0x7351u);
+}
+
 /// Elements 8·chunk … of a piece, as four pairs.
 template <class P>
 PL_DEVICE void skinny_weights(const typename P::Args& args, int part, int row, int piece, const uint4& raw, int chunk,

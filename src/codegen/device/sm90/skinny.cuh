@@ -25,7 +25,10 @@
 //   constexpr int zero;                and this
 //   constexpr bool across;             16 bytes are words of four neighbouring rows; tiles is even, rows four times a
 //                                      number
-//   constexpr long long pitch;         bytes from a row's word to its next, then
+//   constexpr bool turned;             16 bytes are words at one k, each of eight neighbouring rows' nibbles; tiles is
+//                                      even, rows 32 times a number, and the ring shared
+//   constexpr u32 rows_of_word;        which of the eight each nibble is of, a digit each, then
+//   constexpr long long pitch;         bytes from a row's word to its next, across or turned
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
@@ -52,12 +55,16 @@ struct SkinnyLayout {
   static constexpr int step = 4 * piece * P::warps;  ///< of k
   static constexpr int steps = (P::depth + step - 1) / step;
   static constexpr bool whole_steps = P::depth % step == 0;
-  static constexpr int together = P::across ? 4 : 1;  ///< rows that one block has
+  static constexpr bool paired = P::across || P::turned;               ///< two tiles have 32 rows between them
+  static constexpr int together = P::turned ? 32 : P::across ? 4 : 1;  ///< rows that one block has
 
   /// Of a lane in the first or second half of a tile, from the first row of the pass on. Rows of the sums are in this
-  /// order too, whatever lies where. Across, a lane has four neighbours, and two tiles have 32 rows between them.
+  /// order too, whatever lies where. Across, a lane has four neighbours; turned, those of half a word.
   static PL_DEVICE int row(int tile, int half) {
     const int lane = threadIdx.x % 32;
+    if constexpr (P::turned)
+      return tile / 2 * 32 + lane / 4 % 4 * 8 +
+             (int)(P::rows_of_word >> (lane / 16 * 16 + tile % 2 * 8 + half * 4) & 7);
     if constexpr (P::across) return tile / 2 * 32 + lane / 4 * 4 + tile % 2 * 2 + half;
     return tile * 16 + lane / 4 + half * 8;
   }
@@ -88,6 +95,7 @@ template <class P>
 struct SkinnyRing {
   using L = SkinnyLayout<P>;
   static constexpr int slots = P::ring_shared ? 1 : P::stages;
+  static_assert(!P::turned || P::ring_shared);
 
   const typename P::Args& args;
   u64 policy;
@@ -109,28 +117,34 @@ struct SkinnyRing {
     there = 0;
 #pragma unroll
     for (int v = 0; v < L::vectors; ++v) {
-      // Across, four pieces are four words of each of the lane's rows in two tiles.
-      const int group = P::across ? v / 4 : v / 2, part = group % P::parts;
-      const int tile = P::across ? group / P::parts * 2 : group / P::parts, half = P::across ? 0 : v % 2;
-      const int row = first + pass * P::tiles * 16 + L::row(tile, half);
+      // Across, four pieces are four words of each of the lane's rows in two tiles. Turned, they are four words at
+      // places of k that are eight apart, and the lanes that share a piece of k have the places between.
+      const int group = L::paired ? v / 4 : v / 2, part = group % P::parts;
+      const int tile = L::paired ? group / P::parts * 2 : group / P::parts, half = L::paired ? 0 : v % 2;
+      const int row = first + pass * P::tiles * 16 + (P::turned ? tile * 16 : L::row(tile, half));
       const bool live = row < last;
       from[v] = (const char*)P::weight(args, part, live ? row : first);
-      from[v] += P::across ? (own_piece * 4 + v % 4) * P::pitch : own_piece * 16;
+      from[v] += P::turned   ? (own_piece * 32 + v % 4 * 8 + lane / 4) * P::pitch
+                 : P::across ? (own_piece * 4 + v % 4) * P::pitch
+                             : own_piece * 16;
       there |= (u32)live << v;
-      if constexpr ((P::scaling != scale_none || P::zeroed) && !P::across)
+      if constexpr ((P::scaling != scale_none || P::zeroed) && !L::paired)
         if (live) P::touch_row(args, part, row, lane % 4);
     }
   }
 
   /// Asks for the next step into a slot. Always ends a group, so that groups count steps.
   PL_DEVICE void ask(int slot) {
+    if constexpr (P::turned) __syncwarp();  // all have read what lies there
     if (left > 0) {
       const int own_piece = (int)(threadIdx.x / 32) * 4 + (int)(threadIdx.x % 4);
       if (at == 0) find_rows(own_piece);
       const u32 live = L::whole_steps || at * 4 * P::warps + own_piece < L::pieces ? there : 0;
 #pragma unroll
       for (int v = 0; v < L::vectors; ++v) {
-        const long long step = P::across ? 16 * P::warps * P::pitch : 64 * P::warps;
+        const long long step = P::turned   ? 128 * P::warps * P::pitch
+                               : P::across ? 16 * P::warps * P::pitch
+                                           : 64 * P::warps;
         const char* const place = from[v] + (live >> v & 1 ? at * step : 0);
         if constexpr (P::ring_shared) {
           cp_async_16(to + slot * L::stage_bytes + v * L::threads * 16, place, live >> v & 1 ? 16 : 0, policy);
@@ -146,6 +160,20 @@ struct SkinnyRing {
 
   PL_DEVICE void arrived() {
     if constexpr (P::ring_shared) cp_async_wait<P::stages - 1>();
+    if constexpr (P::turned) __syncwarp();
+  }
+
+  /// Turned: of the two tiles that `group` is the first of, the lane's four rows, each with 32 codes along k.
+  PL_DEVICE void turn(int slot, int group, u32 (&rows)[4][4]) {
+    const int lane = threadIdx.x % 32, pair = group / P::parts / 2 * P::parts + group % P::parts;
+    const u32 from = to + slot * L::stage_bytes + pair * 4 * L::threads * 16 - lane / 4 * 64 + lane / 4 % 4 * 4;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      u32 words[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) words[k] = __float_as_uint(shared_load(from + e * L::threads * 16 + k * 64));
+      code_turned(words, lane / 16, e, rows);
+    }
   }
 
   /// 16 bytes of the row of the lane in a tile's half.
@@ -419,10 +447,18 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
         const int place = P::ring_shared ? slot : u;
         const int piece = (j * P::warps + warp) * 4 + lane % 4;
         ring.arrived();
+        u32 turned[P::turned ? P::parts : 1][4][4];
 #pragma unroll
         for (int i = 0; i < L::groups; ++i) {
-          const uint4 low = ring.take(place, i, 0), high = ring.take(place, i, 1);
           const int part = i % P::parts, tile = i / P::parts, begin_row = first + pass * P::tiles * 16;
+          uint4 low, high;
+          if constexpr (P::turned) {
+            if (tile % 2 == 0) ring.turn(place, i, turned[part]);
+            const u32(&a)[4] = turned[part][tile % 2 * 2], (&b)[4] = turned[part][tile % 2 * 2 + 1];
+            low = make_uint4(a[0], a[1], a[2], a[3]), high = make_uint4(b[0], b[1], b[2], b[3]);
+          } else {
+            low = ring.take(place, i, 0), high = ring.take(place, i, 1);
+          }
           const int row = begin_row + L::row(tile, 0), row_high = begin_row + L::row(tile, 1);
           if constexpr (P::scaling == scale_step) {
             float sums[L::columns][4];

@@ -1,0 +1,67 @@
+"""The table of operators in docs/results/compatibility.md, made from rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import machine
+
+BEGIN, END = "<!-- operators: made by bench/compatibility/operators.py from docs/results/compatibility -->", "<!-- end of operators -->"
+_NEXT = "<!-- models:"  # it stands before the table of models
+_WORDS = {"whole": "captured whole", "opaque": "taken as they are (opaque)", "refused": "refused with a sentence", "internal": "an internal error"}
+
+_ABOUT = (
+    "Atrex-Bench's operators ([alibaba/atrex-bench](https://github.com/alibaba/atrex-bench)), one small shape each, beside torch {torch}; {period} at "
+    "{commits}; {where}. `python bench/compatibility/operators.py CHECKOUT` makes the rows ([{source}](compatibility/{source})) and this table: "
+    "`planish import`, then `planish optimize{budget}. Sizes that a CPU has no time for are halved; *shape* names the "
+    "collection's, with * where it is smaller here."
+)
+
+
+def section(rows: list[dict[str, Any]], source: str) -> str:
+    forms = Counter(row["form"] for row in rows)
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    gained = [row["gain"] for row in rows if row.get("gain")]
+    counts = ", ".join(f"{forms[form]} {words}" for form, words in _WORDS.items() if forms[form])
+    dates = sorted({row["date"] for row in rows})
+    lines = [BEGIN, "", "## Operators of serving", ""]
+    period = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    lines += [
+        _ABOUT.format(
+            torch=rows[0]["torch"],
+            period=period,
+            commits=commits,
+            where=machine.in_words(rows),
+            source=source,
+            budget=f"` with a budget of {rows[0]['budget_s']:g} s" if rows[0]["budget_s"] else " --dry-run`",
+        )
+    ]
+    done = [row for row in rows if row.get("outcome")]
+    unproved = sum(not row.get("verified") for row in done)
+    lines += ["", f"**{len(rows)} operators: {counts}.** {len(done)} were searched: {len(gained)} gained over eager, {unproved} ended without a proof.", ""]
+    lines += ["| operator | shape | taken | gain | said |", "|---|---|---|---|---|"]
+    for row in rows:
+        gain = f"{row['gain']:.2f}" if row.get("gain") else {"no_improvement": "none"}.get(row.get("outcome", ""), "")
+        said = str(row.get("said") or row.get("reason") or "").replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| {row['name']} | {row['shape']}{'' if row['as_given'] else '*'} | {row['form']} | {gain} | {said} |")
+    return "\n".join([*lines, "", END, ""])
+
+
+def write(page: Path, rows: list[dict[str, Any]], source: str) -> None:
+    """Puts the table in place of the one that the page has, or in front of the models'."""
+    text = page.read_text()
+    if BEGIN in text:
+        before, rest = text.split(BEGIN, 1)
+        after = rest.split(END, 1)[1].lstrip("\n")
+    else:
+        before, after = text.split(_NEXT, 1)
+        after = _NEXT + after
+    page.write_text(before + section(rows, source) + "\n" + after)
+
+
+def kept(page: Path) -> str:
+    """The table as it stands on the page, for whoever makes the rest of it anew."""
+    text = page.read_text() if page.exists() else ""
+    return BEGIN + text.split(BEGIN, 1)[1].split(END, 1)[0] + END + "\n\n" if BEGIN in text else ""
