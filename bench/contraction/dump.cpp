@@ -75,7 +75,7 @@ Result<samples::ContractionSample> packed_case(const std::string& text) {
 
 int main(int argc, char** argv) {
   bool large = false, convolutions = false, last = false, layers = false, transposed = false, pooled = false,
-       folded = false, spread = false, attention = false, eight = false;
+       folded = false, cross_tile = false, attention = false, eight = false;
   std::size_t seeds_each = 2;
   Device device;
   device.target = &backend::cuda();
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     } else if (arg == "--folded") {
       folded = true;
     } else if (arg == "--spread") {
-      spread = true;
+      cross_tile = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--arch" && i + 1 < argc) {
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
                             : transposed    ? samples::transposed_samples(large)
                             : pooled        ? samples::pooled_samples(large)
                             : folded        ? samples::folded_samples(large)
-                            : spread        ? samples::spread_samples(large)
+                            : cross_tile        ? samples::spread_samples(large)
                             : layers        ? samples::layer_samples()
                             : last          ? samples::channels_last_samples(large)
                             : convolutions  ? samples::convolution_samples(large)
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
     if (tensor_cores(device) != TensorCores::warpgroups && multiplies_wide(sample.kernel)) continue;
     auto genomes = seeds(sample.kernel, device);
     if (convolutions || last || layers || transposed || pooled || folded ||
-        spread) {  // the best guesses of one product, and of three
+        cross_tile) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
       if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);

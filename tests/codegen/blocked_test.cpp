@@ -71,11 +71,11 @@ TEST_CASE("blocks of places fill the rows that few channels leave, in a sum that
     const auto sample = conv_sample(how);
     CAPTURE(sample.python);
     const Product product = product_of(sample.kernel);
-    REQUIRE(product.sliding);
-    CHECK((product.sliding->operand == Operand::b ? product.c.rows : product.c.columns) == rows);
+    REQUIRE(product.implicit);
+    CHECK((product.implicit->operand == Operand::b ? product.c.rows : product.c.columns) == rows);
     CHECK(product.problem.k == depth);
     REQUIRE(product.taps.size() == 1);
-    CHECK(contraction::wasted(product) == product.sliding->operand);
+    CHECK(contraction::wasted(product) == product.implicit->operand);
   }
 }
 

@@ -1,5 +1,5 @@
-// Factors that main loops read where they lie: the feeder's text, run on the CPU thread by thread, and what the tensor
-// core then finds through its descriptors.
+// Factors that main loops read where they lie: the producer's text, run on the CPU thread by thread, and what the
+// tensor core then finds through its descriptors.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ struct Brought {
   TilePlan plan;
 };
 
-/// A namespace, left open, with what a feeder calls.
+/// A namespace, left open, with what a producer calls.
 std::string functions_of(const Brought& one, std::size_t number) {
   const Product& p = *one.product;
   return fmt::format("namespace k{} {{\n", number) + print_places(p.kernel, p.c, one.operand, *p.direct(one.operand)) +
@@ -104,7 +104,7 @@ std::int64_t wrong(const Brought& one, int (*run)(const char*, int, int, int, vo
             CHECK((encode(d) >> 62) == 1);
             for (int r = 0; r < (is_a ? 64 : rows); ++r) {
               for (int x = 0; x < 16; ++x) {
-                const bool across = carrier(one.plan, one.operand) == Carrier::along_rows;
+                const bool across = load_mode(one.plan, one.operand) == LoadMode::along_rows;
                 const int place = swizzled_address(encode(d), d.start - offset, across, r, x);
                 CHECK(place == place_in_stage(one.plan, one.operand, first + r, step + x));
                 compare(product, row + first + r, k + step + x, stage.at(static_cast<std::size_t>(place / 2)));
@@ -131,7 +131,7 @@ std::vector<Product> narrow_products() {
 
 }  // namespace
 
-TEST_CASE("what a feeder brings of factors that are not packed is what the tensor core looks for") {
+TEST_CASE("what a producer brings of factors that are not packed is what the tensor core looks for") {
   const std::vector<Product> products = narrow_products();
   std::vector<Brought> all;
   for (const Product& product : products) {
@@ -140,7 +140,7 @@ TEST_CASE("what a feeder brings of factors that are not packed is what the tenso
         if (product.direct(operand)) all.push_back({&product, operand, direct_plan(product, bm, bn, bk)});
       }
     }
-    if (product.direct_b && product.direct_b->carrier == Carrier::along_k)
+    if (product.direct_b && product.direct_b->load_mode == LoadMode::along_k)
       all.push_back({&product, Operand::b, direct_plan(product, 64, 48, 64)});
   }
   REQUIRE(all.size() > 40);
@@ -156,37 +156,37 @@ TEST_CASE("what a feeder brings of factors that are not packed is what the tenso
 }
 
 TEST_CASE("factors are read where they lie only where that is all, in whole aligned chunks") {
-  const auto carriers = [](const samples::ContractionSample& sample) {
+  const auto load_modes = [](const samples::ContractionSample& sample) {
     const auto product = product_of(sample.kernel);
     REQUIRE(product);
     const auto name = [&](Operand operand) {
       const auto& found = product->direct(operand);
-      return !found ? "packed" : found->carrier == Carrier::along_k ? "k" : "rows";
+      return !found ? "packed" : found->load_mode == LoadMode::along_k ? "k" : "rows";
     };
     return fmt::format("{} {}", name(Operand::a), name(Operand::b));
   };
   constexpr DType half = DType::bf16;
-  CHECK(carriers(samples::linear_sample(64, 64, 64, half)) == "k k");
-  CHECK(carriers(samples::mm_sample(64, 64, 64, half)) == "k rows");
-  CHECK(carriers(samples::transposed_sample(64, 64, 64, half)) == "rows k");
-  CHECK(carriers(samples::heads_sample(2, 3, 72, 24, half)) == "k k");
-  CHECK(carriers(samples::bmm_sample(2, 64, 64, 64, half)) == "k rows");
+  CHECK(load_modes(samples::linear_sample(64, 64, 64, half)) == "k k");
+  CHECK(load_modes(samples::mm_sample(64, 64, 64, half)) == "k rows");
+  CHECK(load_modes(samples::transposed_sample(64, 64, 64, half)) == "rows k");
+  CHECK(load_modes(samples::heads_sample(2, 3, 72, 24, half)) == "k k");
+  CHECK(load_modes(samples::bmm_sample(2, 64, 64, 64, half)) == "k rows");
   // Rows that begin anywhere, or end within a chunk.
-  CHECK(carriers(samples::mm_sample(64, 60, 64, half)) == "k packed");
-  CHECK(carriers(samples::mm_sample(64, 64, 60, half)) == "packed rows");
-  CHECK(carriers(samples::linear_sample(64, 64, 60, half)) == "packed packed");
+  CHECK(load_modes(samples::mm_sample(64, 60, 64, half)) == "k packed");
+  CHECK(load_modes(samples::mm_sample(64, 64, 60, half)) == "packed rows");
+  CHECK(load_modes(samples::linear_sample(64, 64, 60, half)) == "packed packed");
   // Of fp32 both are read so or neither, in chunks of 32 bytes.
-  CHECK(carriers(samples::mm_sample(64, 64, 64)) == "k rows");
-  CHECK(carriers(samples::linear_sample(64, 64, 64)) == "k k");
-  CHECK(carriers(samples::mm_sample(64, 60, 64)) == "k packed");  // the first may be split in registers
-  CHECK(carriers(samples::linear_sample(64, 64, 60)) == "packed packed");
+  CHECK(load_modes(samples::mm_sample(64, 64, 64)) == "k rows");
+  CHECK(load_modes(samples::linear_sample(64, 64, 64)) == "k k");
+  CHECK(load_modes(samples::mm_sample(64, 60, 64)) == "k packed");  // the first may be split in registers
+  CHECK(load_modes(samples::linear_sample(64, 64, 60)) == "packed packed");
   // What is computed first.
   const auto computed = samples::contraction_sample("relu_mm", "", 1, [&](GraphBuilder& g) {
     const int a = g.input({64, 64}, half), b = g.input({64, 64}, half);
     const int relu = g.node("relu.default", {V("self", a)}, {64, 64}, half);
     return g.node("mm.default", {V("self", relu), V("mat2", b)}, {64, 64}, half);
   });
-  CHECK(carriers(computed) == "packed rows");
+  CHECK(load_modes(computed) == "packed rows");
 }
 
 namespace {
@@ -199,7 +199,7 @@ typedef unsigned int u32;
 #define PL_DEVICE static inline
 struct Eight { float v[8]; };
 static unsigned char stage[1 << 18];
-static int times[1 << 14], doubts;
+static int times[1 << 14], fallbacks;
 static Eight take_eight(const char* from, bool there) {
   Eight e = {};
   if (there) memcpy(&e, from, 32);
@@ -223,7 +223,7 @@ static bool fits_unscaled(unsigned top) { return top < 0x47000000u; }
 )";
 
 /// `run(memory, product, row, k, out, top)`: both parts of a stage's operand, split by 128 threads; returns how often
-/// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether doubt() said so.
+/// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether flag_fallback() said so.
 std::string splitting_source(const Brought& one, std::size_t number) {
   const char name = letter(one.operand);
   const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 4;
@@ -232,9 +232,9 @@ std::string splitting_source(const Brought& one, std::size_t number) {
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out, int* odd) {{\n"
       "  memset(times, 0, sizeof times);\n"
       "  for (int thread = 0; thread < 128; ++thread) {{\n"
-      "    int at[{1}], doubt = 0;\n    unsigned top[{5}] = {{}};\n    Eight v[{6}];\n"
+      "    int at[{1}], fallback = 0;\n    unsigned top[{5}] = {{}};\n    Eight v[{6}];\n"
       "    find_{2}(at, product, row, thread);\n    load_{2}(v, memory, at, k, thread);\n"
-      "    put_{2}(0, v, top, thread);\n    doubt_{2}(top, &doubt);\n    odd[thread] = doubt;\n  }}\n"
+      "    put_{2}(0, v, top, thread);\n    flag_{2}(top, &fallback);\n    odd[thread] = fallback;\n  }}\n"
       "  for (int i = 0; i < {3}; ++i) if (times[i] != times[0]) return -1;\n"
       "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
       number, bringing_places(one.plan, one.operand), name, bytes / 16, bytes, splitting_tops(one.plan, one.operand),
@@ -272,7 +272,7 @@ std::int64_t wrongly_split(const Brought& one, int (*run)(const char*, int, int,
             for (int part = 0; part < 2; ++part) {
               const int first = is_a ? r / 64 * 64 : 0;
               const Descriptor d = descriptor_of(p.problem, one.plan, one.operand, part, first, x / 16 * 16);
-              const bool across = carrier(one.plan, one.operand) == Carrier::along_rows;
+              const bool across = load_mode(one.plan, one.operand) == LoadMode::along_rows;
               const int place = swizzled_address(encode(d), d.start - offset, across, r - first, x % 16);
               bits = bits << 16 | stage.at(static_cast<std::size_t>(place / 2));
             }
@@ -336,11 +336,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a kernel that runs only in case is told so in front of all else") {
-  const std::string guarded = only_if_any(
-      "int f() { return 1; }\n__global__ void planish_kernel(const float* a, int n) {\n  body();\n}\n", "doubts", 12);
-  CHECK(
-      guarded.find("planish_kernel(const int* __restrict__ doubts, const float* a, int n) {\n  {\n    int any = 0;") !=
-      std::string::npos);
+  const std::string guarded =
+      only_if_any("int f() { return 1; }\n__global__ void planish_kernel(const float* a, int n) {\n  body();\n}\n",
+                  "fallbacks", 12);
+  CHECK(guarded.find(
+            "planish_kernel(const int* __restrict__ fallbacks, const float* a, int n) {\n  {\n    int any = 0;") !=
+        std::string::npos);
   CHECK(guarded.find("i < 12;") < guarded.find("body();"));
 }
 
@@ -396,7 +397,7 @@ TEST_CASE("plans that cannot bring a factor so are refused by name") {
   CHECK(refusal([](TilePlan& plan) { plan.bk = 32; }).find("bk") != std::string::npos);
   CHECK(refusal([](TilePlan& plan) { plan.bn = 96; }).find("along its rows") != std::string::npos);
   CHECK(refusal([](TilePlan& plan) { plan.scheme = Scheme::single; }).find("as they are") != std::string::npos);
-  CHECK(refusal([](TilePlan& plan) { plan.blocks = 3; }).find("feeders") != std::string::npos);
+  CHECK(refusal([](TilePlan& plan) { plan.blocks = 3; }).find("producers") != std::string::npos);
 }
 
 }  // namespace planish::codegen

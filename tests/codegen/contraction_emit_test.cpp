@@ -39,7 +39,7 @@ std::size_t packed_operands(const Kernel& kernel, const Genome& genome) {
   const auto product = contraction::product_of(kernel);
   REQUIRE(product);
   const auto packed = [&](const std::optional<contraction::Direct>& direct, std::int64_t rows) {
-    const bool along_rows = direct && direct->carrier == contraction::Carrier::along_rows;
+    const bool along_rows = direct && direct->load_mode == contraction::LoadMode::along_rows;
     return !direct || (along_rows && rows != 64 && rows != 128 && rows != 256) ? 1u : 0u;
   };
   const auto& way = value_of(genome, "swap_operands", 0) != 0 ? *product->swapped : *product;

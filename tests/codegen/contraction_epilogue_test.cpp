@@ -32,11 +32,11 @@ struct Tiled {
   std::string name;
   Kernel kernel;
   Contraction c;
-  std::optional<contraction::Sliding> sliding;
+  std::optional<contraction::ImplicitOperand> implicit;
   std::int64_t m = 0, n = 0, batches = 1;
   contraction::StoreForm form = {};
   std::shared_ptr<const contraction::BoxPlaces> boxes = {};  ///< form.boxes
-  const contraction::Sliding* slides() const { return sliding ? &*sliding : nullptr; }
+  const contraction::ImplicitOperand* is_implicit() const { return implicit ? &*implicit : nullptr; }
 };
 
 Tiled tiled(const samples::ContractionSample& sample) {
@@ -49,7 +49,8 @@ Tiled tiled(const samples::ContractionSample& sample) {
   auto product = contraction::product_of(sample.kernel);
   REQUIRE(product);
   const auto problem = product->problem;
-  return {sample.name, std::move(product->kernel), product->c, product->sliding, problem.m, problem.n, problem.batches};
+  return {sample.name,    std::move(product->kernel), product->c, product->implicit, problem.m, problem.n,
+          problem.batches};
 }
 
 /// The same with its operands swapped; nothing where there is no such way.
@@ -89,7 +90,7 @@ std::optional<Tiled> boxed(const samples::ContractionSample& sample) {
 
 /// `out` through `in` by all ways: `run(way, in, out)`.
 std::string source_of(const Tiled& p, std::size_t number) {
-  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.slides(), p.form);
+  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.is_implicit(), p.form);
   const std::string arguments = arguments_of(epilogue, p.kernel);
   std::string text = fmt::format("namespace k{} {{\n{}", number, epilogue.text);
   text += "template <int columns> void tiles(void** in, void** out) {\n";
@@ -129,29 +130,29 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
                            samples::attention_samples(false), samples::channels_last_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
-  int woven = 0;
+  int interleaved = 0;
   std::string source = epilogue_machine + std::string(sums) + std::string(printing::prelude(false)) +
                        std::string(printing::math_prelude());
   for (const auto& sample : all) {
     CAPTURE(sample.name);
     Tiled one = tiled(sample);
     one.form = {.fast = products.size() % 2 == 1, .streaming = products.size() % 3 == 1};
-    const bool weaves = contraction::can_weave(one.kernel, one.c, one.slides());
+    const bool interleaves = contraction::can_interleave(one.kernel, one.c, one.is_implicit());
     products.push_back(one);
     if (auto other = swapped(sample)) products.push_back(std::move(*other));
     if (auto other = boxed(sample)) products.push_back(std::move(*other));
-    if (!weaves) continue;
-    ++woven;
-    one.form.weave = true;
+    if (!interleaves) continue;
+    ++interleaved;
+    one.form.interleave = true;
     products.push_back(std::move(one));
   }
-  CHECK(woven > 2);
+  CHECK(interleaved > 2);
   for (std::size_t i = 0; i < products.size(); ++i) source += source_of(products[i], i);
   const Compiled compiled(source, "-O0 -ffp-contract=off -w -std=c++20");
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Kernel& kernel = products[i].kernel;
     CAPTURE(products[i].name);
-    CAPTURE(products[i].form.weave);
+    CAPTURE(products[i].form.interleave);
     CAPTURE(i);
     auto* run = compiled.function<void(int, void**, void**)>(fmt::format("run{}", i));
     std::vector<std::vector<std::int64_t>> in;

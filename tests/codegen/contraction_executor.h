@@ -51,13 +51,14 @@ inline int swizzled_address(std::uint64_t fields, int start, bool across, int ro
 /// Where element (row, k) of an operand that is not packed lies, from where its part of a stage begins.
 inline int place_in_stage(const TilePlan& plan, Operand operand, int row, int k) {
   const auto chunk = [](int line, int at) { return line * 128 + (at / 8 % 8 ^ line % 8) * 16 + at % 8 * 2; };
-  if (carrier(plan, operand) == Carrier::along_k) return k / 64 * tile_rows(plan, operand) * 128 + chunk(row, k % 64);
+  if (load_mode(plan, operand) == LoadMode::along_k)
+    return k / 64 * tile_rows(plan, operand) * 128 + chunk(row, k % 64);
   return row / 64 * plan.bk * 128 + chunk(k, row % 64);
 }
 
-/// A feeder and its warpgroups as they meet at barriers of one bit of parity, over some tiles of `depth` stages, taking
-/// turns at random: what each does is what the printed text does. With `turns` each tile is one consumer's. With
-/// `under_way` the feeder itself says that a stage is there, so many stages after it asked for it. Returns what went
+/// A producer and its warpgroups as they meet at barriers of one bit of parity, over some tiles of `depth` stages,
+/// taking turns at random: what each does is what the printed text does. With `turns` each tile is one consumer's. With
+/// `under_way` the producer itself says that a stage is there, so many stages after it asked for it. Returns what went
 /// wrong, or nothing.
 inline std::string race(int stages, int consumers, int depth, std::uint64_t seed, int tiles = 1, bool turns = false,
                         std::optional<int> under_way = {}) {

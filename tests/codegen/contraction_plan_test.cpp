@@ -18,9 +18,9 @@ const std::vector<std::string> plans{"",
                                      "split_k=3 bn=96 promote_k=128",
                                      "scheme=plain bn=256 stages=4",
                                      "scheme=plain bm=192 consumers=3 bn=192 element=bf16",
-                                     "scheme=plain bm=64 turns=1 bn=256"};
-const std::vector<std::string> brought{"scheme=plain bn=256 stages=3 carrier_a=along_k carrier_b=along_rows",
-                                       "scheme=plain bk=128 stages=2 carrier_b=along_k element=bf16"};
+                                     "scheme=plain bm=64 ping_pong=1 bn=256"};
+const std::vector<std::string> brought{"scheme=plain bn=256 stages=3 load_mode_a=along_k load_mode_b=along_rows",
+                                       "scheme=plain bk=128 stages=2 load_mode_b=along_k element=bf16"};
 
 TilePlan plan_of(const std::string& text) {
   const auto plan = from_text(text);
@@ -42,7 +42,7 @@ Image stage_of(const TilePlan& plan, const std::array<std::vector<Image>, 2>& op
   for (const Copy& copy : copies_of({}, plan)) {
     const bool is_a = copy.operand == Operand::a;
     const Image& from = operands[is_a ? 0 : 1][static_cast<std::size_t>(copy.part)];
-    // As the feeder computes it: stages of k of all rows, then the tile's rows.
+    // As the producer computes it: stages of k of all rows, then the tile's rows.
     const std::int64_t source = k * (is_a ? e.rows_a : e.rows_b) * plan.bk * 2 + (is_a ? row : column) * plan.bk * 2;
     REQUIRE(source % 16 == 0);
     REQUIRE(copy.target % 16 == 0);
@@ -74,8 +74,8 @@ TEST_CASE("what a plan may not be is refused by name") {
   const Problem problem{1000, 777, 530};
   for (const auto& text : plans) CHECK(refusal(problem, text) == "");
   CHECK(refusal(problem, "bm=128 consumers=1").find("bm") != std::string::npos);
-  CHECK(refusal(problem, "bm=128 turns=1").find("turn") != std::string::npos);
-  CHECK(refusal(problem, "bm=64 consumers=1 turns=1").find("turns") != std::string::npos);
+  CHECK(refusal(problem, "bm=128 ping_pong=1").find("turn") != std::string::npos);
+  CHECK(refusal(problem, "bm=64 consumers=1 ping_pong=1").find("turns") != std::string::npos);
   CHECK(refusal(problem, "bn=100").find("bn") != std::string::npos);
   CHECK(refusal(problem, "bk=48").find("bk") != std::string::npos);
   CHECK(refusal(problem, "stages=1").find("stages") != std::string::npos);

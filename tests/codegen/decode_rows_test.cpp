@@ -159,9 +159,9 @@ Pool pool_of(std::int64_t elements, DType stored, double by) {
 /// Such that scores and values are of the order of one.
 double scale_at(const Kept& kept, std::int64_t i) {
   if (kept.scale == Kept::Scale::none) return 1;
-  const double spread = 1 + 0.3 * std::sin(0.7 * static_cast<double>(i));
+  const double cross_tile = 1 + 0.3 * std::sin(0.7 * static_cast<double>(i));
   const double size = is_half(kept.stored) ? 1 : kept.stored == DType::f8_e4m3 ? 1.0 / 128 : 1.0 / 100;
-  return static_cast<double>(static_cast<float>(kept.divides ? 1 / (size * spread) : size * spread));
+  return static_cast<double>(static_cast<float>(kept.divides ? 1 / (size * cross_tile) : size * cross_tile));
 }
 
 std::vector<float> scales_of(const PagedCase& c, const Kept& kept) {

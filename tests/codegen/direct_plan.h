@@ -14,8 +14,8 @@ inline TilePlan direct_plan(const Product& product, int bm, int bn, int bk) {
   plan.bk = bk;
   plan.stages = 2;
   plan.exchange = 32;
-  if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
-  if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
+  if (product.direct_a) plan.load_mode_a = product.direct_a->load_mode;
+  if (product.direct_b) plan.load_mode_b = product.direct_b->load_mode;
   return plan;
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "codegen/compiled.h"
+#include "codegen/contraction/cross_tile.h"
+#include "codegen/contraction/cross_tile_text.h"
 #include "codegen/contraction/cuda_contraction.h"
-#include "codegen/contraction/spread.h"
-#include "codegen/contraction/spread_text.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
 #include "codegen/interpreter.h"
@@ -39,20 +39,20 @@ struct Joined {
 Joined joined(const PrintedProducts& cases, std::size_t i, const std::vector<float>& pieces, std::int64_t row,
               std::int64_t run) {
   const contraction::Product& product = cases.product(i);
-  const contraction::Spread& spread = *product.spread;
-  const auto layout = contraction::pieces_of(spread, product.problem, contraction::pieces_plan(cases.tiling(i)));
-  const std::int64_t tile = cases.tiling(i).tile_columns, begin = run * spread.run;
-  const std::int64_t end = std::min(begin + spread.run, product.problem.n);
+  const contraction::CrossTileReduction& cross_tile = *product.cross_tile;
+  const auto layout = contraction::pieces_of(cross_tile, product.problem, contraction::pieces_plan(cases.tiling(i)));
+  const std::int64_t tile = cases.tiling(i).tile_columns, begin = run * cross_tile.run;
+  const std::int64_t end = std::min(begin + cross_tile.run, product.problem.n);
   std::vector<const float*> parts;
   for (std::int64_t piece = begin / tile; piece * tile < end; ++piece) {
-    const std::int64_t slot = run - piece * tile / spread.run;
+    const std::int64_t slot = run - piece * tile / cross_tile.run;
     REQUIRE(slot >= 0);
     REQUIRE(slot < layout.slots);
     parts.push_back(
-        &pieces[static_cast<std::size_t>(((row * layout.count + piece) * layout.slots + slot) * spread.states())]);
+        &pieces[static_cast<std::size_t>(((row * layout.count + piece) * layout.slots + slot) * cross_tile.states())]);
   }
   Joined out;
-  if (spread.states() == 1) {
+  if (cross_tile.states() == 1) {
     for (const float* part : parts) out.sum += part[0];
     return out;
   }
@@ -79,20 +79,20 @@ TEST_CASE("what a product folds of its rows leaves beside its results") {
     CAPTURE(i);
     const auto wanted = Interpreter(cases.kernel(i), cases.inputs(i)).run();
     const auto got = cases.run(i);
-    const contraction::Spread& spread = *cases.product(i).spread;
+    const contraction::CrossTileReduction& cross_tile = *cases.product(i).cross_tile;
     REQUIRE(got.elements.size() == wanted[0].size());
     double worst = 0, worst_sum = 0, worst_squares = 0;
     for (std::size_t at = 0; at < wanted[0].size(); ++at)
       worst = std::max(worst, std::abs(got.elements[at] - wanted[0][at]) / (1 + std::abs(wanted[0][at])));
     CHECK(worst < 0x1p-7);
-    const std::int64_t runs = cases.product(i).problem.n / spread.run;
+    const std::int64_t runs = cases.product(i).problem.n / cross_tile.run;
     for (std::size_t at = 0; at < wanted[1].size(); ++at) {
       const auto place = static_cast<std::int64_t>(at);
       const Joined fold = joined(cases, i, got.pieces, place / runs, place % runs);
-      const double mean = fold.sum / static_cast<double>(spread.run);
+      const double mean = fold.sum / static_cast<double>(cross_tile.run);
       worst_sum = std::max(worst_sum, std::abs(mean - wanted[1][at]) / (1 + std::abs(wanted[1][at])));
-      if (spread.states() == 1) continue;
-      CHECK(fold.count == static_cast<double>(spread.run));
+      if (cross_tile.states() == 1) continue;
+      CHECK(fold.count == static_cast<double>(cross_tile.run));
       const double rstd = 1 / std::sqrt(fold.squares / fold.count + 1e-5);
       worst_squares = std::max(worst_squares, std::abs(rstd / wanted[2][at] - 1));
     }
@@ -161,7 +161,7 @@ TEST_CASE("a product with a norm behind it has guesses for the device file, whos
     CHECK(guesses.front().at("direct") == contraction::by_file);
     for (const Genome& guess : guesses) {
       if (guess.at("direct") != contraction::by_file) continue;
-      const std::int64_t run = product->spread->run, tile = guess.at("tile_n");
+      const std::int64_t run = product->cross_tile->run, tile = guess.at("tile_n");
       CHECK((run >= product->problem.n || tile % run == 0 || run % tile == 0));
     }
     const auto emitted = emit(sample.kernel, h200(), guesses.front());
@@ -172,7 +172,7 @@ TEST_CASE("a product with a norm behind it has guesses for the device file, whos
     CHECK(emitted->scratch_bytes.size() == 2);
     Genome changed = guesses.front();
     changed["tile_n"] = 224, changed["stages"] = 2;
-    if (product->spread->run < product->problem.n)
+    if (product->cross_tile->run < product->problem.n)
       CHECK(illegal(sample.kernel, h200(), changed) == "tiles that end within what is folded");
   }
 }

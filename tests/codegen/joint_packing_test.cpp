@@ -181,14 +181,14 @@ TEST_CASE("packings that tell each other something stay in their order") {
     CAPTURE(sample.python);
     const auto product = contraction::product_of(sample.kernel);
     REQUIRE(product.has_value());
-    const bool tells = contraction::wasted(*product).has_value() && !product->sliding.has_value();
+    const bool tells = contraction::wasted(*product).has_value() && !product->implicit.has_value();
     found += tells ? 1 : 0;
     for (const Genome& genome : seeds(sample.kernel, h200())) {
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted.has_value());
       const auto packs = (emitted->packs ? 1 : 0) + std::ranges::count_if(emitted->after, &Emitted::packs);
       if (tells) CHECK(packs == 0);
-      if (product->sliding) CHECK(packs == 1);
+      if (product->implicit) CHECK(packs == 1);
     }
   }
   CHECK(found > 0);

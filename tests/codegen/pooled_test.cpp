@@ -337,7 +337,7 @@ TEST_CASE("windows over a strided transposed convolution are folds of phases, wh
   CHECK(product->pool->whole);
   CHECK(product->problem.folding->window == 4);
   // Elements around a window, which either of its results needs a part of.
-  CHECK(product->sliding->slides.back().taps == 3);
+  CHECK(product->implicit->dims.back().taps == 3);
   CHECK_FALSE(pooled(3));
   // Windows of 6 reach further than twice as far as a place.
   CHECK_FALSE(pooled(6));

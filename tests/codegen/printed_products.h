@@ -96,7 +96,7 @@ class PrintedProducts {
   }
 
   /// Whether a case has scratch memory that is handed on.
-  bool has_more(std::size_t i) const { return products_[i].spread || emitted_[i].packs; }
+  bool has_more(std::size_t i) const { return products_[i].cross_tile || emitted_[i].packs; }
 
   /// A kernel's text as C++.
   static std::string as_function(std::string text) {
@@ -151,7 +151,7 @@ class PrintedProducts {
                "case{0}::planish_kernel({5}({6}*)args[{7}], maps.data(){8}{9}); }}, {10});\n}}\n",
                i, as_function(printed.text), scratch(2), scratch(1), main.block[0], call,
                kernel.outputs[0].dtype == DType::f32 ? "float" : "unsigned short", kernel.inputs.size(),
-               product.spread      ? ", (float*)" + more
+               product.cross_tile  ? ", (float*)" + more
                : emitted_[i].packs ? ", (const u16*)" + more
                                    : "",
                split ? ", partial.data(), arrived.data()" : "", cases_[i].tiling.cluster);

@@ -59,18 +59,18 @@ inline double value_of_factor(const contraction::Product& product, const Tensors
 /// Coordinates of a factor's row, put into `at`; false where it is a position behind the last of a dim.
 inline bool place_row(const contraction::Product& product, contraction::Operand operand, std::int64_t row,
                       std::vector<std::int64_t>& at) {
-  if (!product.problem.slides(operand)) {
+  if (!product.problem.is_implicit(operand)) {
     decode(product.kernel, operand == contraction::Operand::a ? product.c.m : product.c.n, row, at);
     return true;
   }
   bool there = true;
-  for (std::size_t i = product.sliding->slides.size(); i-- > 0;) {
-    const auto& slide = product.sliding->slides[i];
+  for (std::size_t i = product.implicit->dims.size(); i-- > 0;) {
+    const auto& slide = product.implicit->dims[i];
     at[static_cast<std::size_t>(slide.row)] = row % slide.places;
     there = there && row % slide.places < slide.rows;
     row /= slide.places;
   }
-  decode(product.kernel, product.sliding->apart, row, at);
+  decode(product.kernel, product.implicit->apart, row, at);
   return there;
 }
 

@@ -47,10 +47,10 @@ TilePlan plan_of_text(const std::string& text) {
 }
 
 const std::vector<std::string> plans{
-    "carrier_a=registers maps=1 bm=128 consumers=2 bn=64 bk=64 stages=3 exchange=32",
-    "carrier_a=registers maps=1 bm=64 consumers=1 bn=128 bk=32 promote_k=64 stages=4 exchange=32",
-    "carrier_a=registers maps=1 bm=64 consumers=2 turns=1 bn=32 bk=64 stages=3 exchange=32",
-    "carrier_a=registers maps=1 bm=128 consumers=2 bn=16 bk=128 promote_k=128 stages=2 exchange=32",
+    "load_mode_a=registers maps=1 bm=128 consumers=2 bn=64 bk=64 stages=3 exchange=32",
+    "load_mode_a=registers maps=1 bm=64 consumers=1 bn=128 bk=32 promote_k=64 stages=4 exchange=32",
+    "load_mode_a=registers maps=1 bm=64 consumers=2 ping_pong=1 bn=32 bk=64 stages=3 exchange=32",
+    "load_mode_a=registers maps=1 bm=128 consumers=2 bn=16 bk=128 promote_k=128 stages=2 exchange=32",
 };
 
 // Elements are numbers, whose halves are parts: what a thread has of both is the element.
@@ -115,7 +115,7 @@ TEST_CASE("a thread splits the elements whose k the other factor has packed wher
     TilePlan plan = plan_of_text(text);
     REQUIRE(check(problem, plan));
     CHECK(scales(plan));
-    CHECK(doubts(plan));
+    CHECK(needs_fallback(plan));
     const auto loop = print_main_loop(problem, plan, plain_store(problem), 132, 232448,
                                       "PL_DEVICE void map_a(u32, const char*) {}\n");
     REQUIRE(loop);
@@ -136,7 +136,7 @@ TEST_CASE("a thread splits the elements whose k the other factor has packed wher
         float top[2];
         REQUIRE(run(thread, group, 0, elements.data(), static_cast<int>(elements.size()), found.data(), top) ==
                 plan.bk / 16);
-        const int lane = thread % 32, first = plan.turns != 0 ? 0 : (group - 1) * 64;
+        const int lane = thread % 32, first = plan.ping_pong != 0 ? 0 : (group - 1) * 64;
         for (int step = 0; step < plan.bk / 16; ++step) {
           for (int reg = 0; reg < 4; ++reg) {
             for (int half = 0; half < 2; ++half) {
@@ -215,13 +215,13 @@ TEST_CASE("what is split in registers needs a tensor map, three products and a p
     return status ? std::string() : status.error().message;
   };
   CHECK(refusal(plans[0]) == "");
-  CHECK(refusal("carrier_a=registers bm=128 bn=64 bk=64 exchange=32").find("tensor maps") != std::string::npos);
-  CHECK(refusal("carrier_a=registers maps=1 scheme=single bm=128 bn=64 bk=64 exchange=32").find("tensor maps") !=
+  CHECK(refusal("load_mode_a=registers bm=128 bn=64 bk=64 exchange=32").find("tensor maps") != std::string::npos);
+  CHECK(refusal("load_mode_a=registers maps=1 scheme=single bm=128 bn=64 bk=64 exchange=32").find("tensor maps") !=
         std::string::npos);
-  CHECK(refusal("carrier_a=registers carrier_b=along_k maps=1 bm=128 bn=64 bk=64 exchange=32").find("packed") !=
+  CHECK(refusal("load_mode_a=registers load_mode_b=along_k maps=1 bm=128 bn=64 bk=64 exchange=32").find("packed") !=
         std::string::npos);
-  CHECK(refusal("carrier_a=along_k carrier_b=registers maps=1 bm=128 bn=64 bk=64 exchange=32 scheme=plain") != "");
-  CHECK(refusal("carrier_a=registers maps=1 stationary=1 bm=128 bn=256 bk=64 exchange=32") != "");
+  CHECK(refusal("load_mode_a=along_k load_mode_b=registers maps=1 bm=128 bn=64 bk=64 exchange=32 scheme=plain") != "");
+  CHECK(refusal("load_mode_a=registers maps=1 stationary=1 bm=128 bn=256 bk=64 exchange=32") != "");
 }
 
 TEST_CASE("operands are swapped for the factor that memory holds along k, and for few rows") {

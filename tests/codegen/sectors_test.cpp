@@ -36,7 +36,7 @@ struct Tiled {
 /// rows.
 std::string source_of(const Tiled& p, std::size_t number) {
   const auto& [kernel, c] = std::tie(p.product.kernel, p.product.c);
-  const auto epilogue = contraction::print_epilogue(kernel, c, &*p.product.sliding, p.form);
+  const auto epilogue = contraction::print_epilogue(kernel, c, &*p.product.implicit, p.form);
   return fmt::format(
       "namespace k{0} {{\n{1}extern \"C\" void run{0}(int batch, int y, int x, void** in, void** out) {{\n"
       "  const int end = x + {2} < {3} ? x + {2} : {3};\n"
@@ -70,14 +70,16 @@ std::vector<Tiled> products() {
   for (const auto& sample : all) {
     auto product = contraction::product_of(sample.kernel);
     REQUIRE(product);
-    for (const bool weave : {false, true}) {
-      const int overlap = product->overlap.at(weave ? 1 : 0);
-      if (overlap == 0 || (weave && product->overlap[0] > 0)) continue;
+    for (const bool interleave : {false, true}) {
+      const int overlap = product->overlap.at(interleave ? 1 : 0);
+      if (overlap == 0 || (interleave && product->overlap[0] > 0)) continue;
       for (const int columns : widths) {
         for (const bool overlaps : {false, true}) {
           const int shared = overlaps ? overlap : 0;
-          out.push_back(
-              {sample.name, *product, {.weave = weave, .overlap = shared, .step = columns - shared}, columns});
+          out.push_back({sample.name,
+                         *product,
+                         {.interleave = interleave, .overlap = shared, .step = columns - shared},
+                         columns});
         }
       }
     }

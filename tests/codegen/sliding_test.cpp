@@ -1,5 +1,3 @@
-#include "codegen/contraction/sliding.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,6 +11,7 @@
 
 #include "codegen/compiled.h"
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
@@ -23,22 +22,23 @@
 namespace planish::codegen {
 namespace {
 
+using contraction::ImplicitOperand;
 using contraction::Operand;
-using contraction::Sliding;
 using samples::conv_sample;
 using samples::convolution_samples;
 using Values = std::vector<std::int64_t>;
 
 /// The point of `by_place` that a stored place stands for; nothing where a row of places ends before.
-std::optional<Values> point_of(const Kernel& kernel, const Sliding& sliding, std::int64_t place, std::int64_t channel) {
+std::optional<Values> point_of(const Kernel& kernel, const ImplicitOperand& implicit, std::int64_t place,
+                               std::int64_t channel) {
   Values at(kernel.space.extents.size(), 0);
-  std::int64_t position = place % sliding.positions();
-  std::int64_t phase = place / sliding.positions() / sliding.chunks;
-  decode(kernel, sliding.apart, position / sliding.plane, at);
-  decode(kernel, sliding.channels, channel, at);
-  position %= sliding.plane;
-  for (std::size_t i = sliding.slides.size(); i-- > 0;) {
-    const auto& slide = sliding.slides[i];
+  std::int64_t position = place % implicit.positions();
+  std::int64_t phase = place / implicit.positions() / implicit.chunks;
+  decode(kernel, implicit.apart, position / implicit.plane, at);
+  decode(kernel, implicit.channels, channel, at);
+  position %= implicit.plane;
+  for (std::size_t i = implicit.dims.size(); i-- > 0;) {
+    const auto& slide = implicit.dims[i];
     at[static_cast<std::size_t>(slide.row)] = position % slide.places * slide.stride + phase % slide.stride;
     position /= slide.places;
     phase /= slide.stride;
@@ -48,30 +48,30 @@ std::optional<Values> point_of(const Kernel& kernel, const Sliding& sliding, std
 }
 
 /// Checks the element at every point of the factor, batch aside, against what is stored where the tensor core reads it.
-void check_places(const Kernel& kernel, const Contraction& c, const Sliding& sliding) {
-  const Kernel stored = contraction::by_place(kernel, c, sliding);
-  const int factor = sliding.operand == Operand::a ? c.first : c.second;
-  const auto offsets = sliding.offsets();
-  REQUIRE(static_cast<std::int64_t>(offsets.size()) == sliding.taps);
-  std::vector<int> moving = sliding.apart;
-  for (const auto& slide : sliding.slides) {
+void check_places(const Kernel& kernel, const Contraction& c, const ImplicitOperand& implicit) {
+  const Kernel stored = contraction::by_place(kernel, c, implicit);
+  const int factor = implicit.operand == Operand::a ? c.first : c.second;
+  const auto offsets = implicit.offsets();
+  REQUIRE(static_cast<std::int64_t>(offsets.size()) == implicit.taps);
+  std::vector<int> moving = implicit.apart;
+  for (const auto& slide : implicit.dims) {
     moving.push_back(slide.row);
     if (slide.tap >= 0) moving.push_back(slide.tap);
   }
-  moving.insert(moving.end(), sliding.channels.begin(), sliding.channels.end());
+  moving.insert(moving.end(), implicit.channels.begin(), implicit.channels.end());
   Values at(kernel.space.extents.size(), 0);
   std::int64_t wrong = 0, points = 0;
   while (true) {
     std::int64_t position = 0, tap = 0, channel = 0;
     const auto extent = [&](int v) { return kernel.space.extents[static_cast<std::size_t>(v)]; };
-    for (const int v : sliding.apart) position = position * extent(v) + at[static_cast<std::size_t>(v)];
-    for (const auto& slide : sliding.slides) {
+    for (const int v : implicit.apart) position = position * extent(v) + at[static_cast<std::size_t>(v)];
+    for (const auto& slide : implicit.dims) {
       position = position * slide.places + at[static_cast<std::size_t>(slide.row)];
       if (slide.tap >= 0) tap = tap * slide.taps + at[static_cast<std::size_t>(slide.tap)];
     }
-    for (const int v : sliding.channels) channel = channel * extent(v) + at[static_cast<std::size_t>(v)];
-    const std::int64_t place = offsets[static_cast<std::size_t>(tap)] + channel / 8 * sliding.positions() + position;
-    const auto point = point_of(stored, sliding, place, channel);
+    for (const int v : implicit.channels) channel = channel * extent(v) + at[static_cast<std::size_t>(v)];
+    const std::int64_t place = offsets[static_cast<std::size_t>(tap)] + channel / 8 * implicit.positions() + position;
+    const auto point = point_of(stored, implicit, place, channel);
     wrong += !point || element(kernel, factor, at) != element(stored, factor, *point);
     ++points;
     std::size_t i = moving.size();
@@ -98,13 +98,13 @@ TEST_CASE("convolutions over several channels are contractions, and their inputs
     REQUIRE(sample.kernel.anchor == Anchor::contraction);
     const auto c = contraction_of(sample.kernel);
     REQUIRE(c);
-    const auto sliding = contraction::sliding_of(sample.kernel, *c);
-    if (!sliding) continue;
+    const auto implicit = contraction::implicit_operand_of(sample.kernel, *c);
+    if (!implicit) continue;
     ++sliding_ones;
-    CHECK(sliding->operand == Operand::b);  // positions are what memory of the output runs along
-    CHECK(sliding->plane % 2 == 0);
-    CHECK(sliding->longest_shift() < sliding->plane);
-    for (const auto& slide : sliding->slides) CHECK(slide.places >= slide.rows);
+    CHECK(implicit->operand == Operand::b);  // positions are what memory of the output runs along
+    CHECK(implicit->plane % 2 == 0);
+    CHECK(implicit->longest_shift() < implicit->plane);
+    for (const auto& slide : implicit->dims) CHECK(slide.places >= slide.rows);
   }
   CHECK(sliding_ones >= 15);
 }
@@ -114,7 +114,8 @@ TEST_CASE("what the tensor core reads of a tap is what the convolution multiplie
     CAPTURE(sample.python);
     const auto c = contraction_of(sample.kernel);
     REQUIRE(c);
-    if (const auto sliding = contraction::sliding_of(sample.kernel, *c)) check_places(sample.kernel, *c, *sliding);
+    if (const auto implicit = contraction::implicit_operand_of(sample.kernel, *c))
+      check_places(sample.kernel, *c, *implicit);
   }
   auto products = samples::transposed_samples(false);
   std::ranges::move(convolution_samples(false), std::back_inserter(products));
@@ -122,45 +123,45 @@ TEST_CASE("what the tensor core reads of a tap is what the convolution multiplie
     CAPTURE(sample.python);
     const auto product = contraction::product_of(sample.kernel);
     REQUIRE(product);
-    if (product->sliding) check_places(product->kernel, product->c, *product->sliding);
+    if (product->implicit) check_places(product->kernel, product->c, *product->implicit);
   }
 }
 
 TEST_CASE("few channels are filled up with taps of the last dim, and what lies within what slides stays there") {
-  const auto sliding = [](const samples::Convolved& how) {
+  const auto implicit = [](const samples::Convolved& how) {
     const auto sample = conv_sample(how);
     REQUIRE(sample.kernel.anchor == Anchor::contraction);
     const auto c = contraction_of(sample.kernel);
-    const auto out = contraction::sliding_of(sample.kernel, *c);
+    const auto out = contraction::implicit_operand_of(sample.kernel, *c);
     REQUIRE(out);
     check_places(sample.kernel, *c, *out);
     return *out;
   };
-  const auto few = sliding({.x = {2, 3, 20, 20}, .w = {16, 3, 7, 7}, .stride = 2, .padding = 3});
+  const auto few = implicit({.x = {2, 3, 20, 20}, .w = {16, 3, 7, 7}, .stride = 2, .padding = 3});
   CHECK(few.channel_count == 21);
   CHECK(few.taps == 7);
-  CHECK(few.slides.back().tap == -1);
+  CHECK(few.dims.back().tap == -1);
   CHECK(few.phases == 2);
-  const auto many = sliding({.x = {2, 16, 20, 20}, .w = {16, 16, 7, 7}, .stride = 2, .padding = 3});
+  const auto many = implicit({.x = {2, 16, 20, 20}, .w = {16, 16, 7, 7}, .stride = 2, .padding = 3});
   CHECK(many.channel_count == 16);
   CHECK(many.taps == 49);
   CHECK(many.phases == 4);
-  const auto column = sliding({.x = {2, 16, 20, 20}, .w = {16, 16, 5, 1}, .padding = 2});
+  const auto column = implicit({.x = {2, 16, 20, 20}, .w = {16, 16, 5, 1}, .padding = 2});
   CHECK(column.images == 2);
-  CHECK(column.slides.size() == 2);
-  CHECK(column.slides.back().tap == -1);
+  CHECK(column.dims.size() == 2);
+  CHECK(column.dims.back().tap == -1);
 }
 
 TEST_CASE("descriptors of a stage read each tap of the strips that its copies bring, and zeros behind them") {
   for (const Operand operand : {Operand::a, Operand::b}) {
     for (const auto& [taps, chunks, shift] : {std::array{3, 8, 1}, {3, 1, 2}, {7, 1, 1}, {1, 6, 0}, {5, 3, 4}}) {
-      contraction::Columns columns{
+      contraction::Im2col columns{
           .operand = operand, .positions = 4096, .planes = chunks, .chunks = chunks, .offsets = {}};
       columns.taps = taps;
       columns.shift = shift;
       columns.image = 1024;
       for (int strip = 0; strip < 3; ++strip) columns.offsets.push_back(strip * 32);
-      contraction::Problem problem{.m = 128, .n = 256, .k = taps * chunks * 24, .columns = columns};
+      contraction::Problem problem{.m = 128, .n = 256, .k = taps * chunks * 24, .im2col = columns};
       for (const auto& [scheme, runs] : {std::pair{contraction::Scheme::single, 1},
                                          {contraction::Scheme::split, 1},
                                          {contraction::Scheme::single, 4},
@@ -229,9 +230,9 @@ TEST_CASE("neighbouring taps are joined to strips where they are the same distan
     const auto sample = conv_sample(convolution);
     const auto product = contraction::product_of(sample.kernel);
     REQUIRE(product);
-    REQUIRE(product->problem.columns);
-    const auto& columns = *product->problem.columns;
-    const auto offsets = product->sliding->offsets();
+    REQUIRE(product->problem.im2col);
+    const auto& columns = *product->problem.im2col;
+    const auto offsets = product->implicit->offsets();
     for (std::size_t tap = 0; tap < offsets.size(); ++tap) {
       const auto taps = static_cast<std::size_t>(columns.taps);
       CHECK(offsets[tap] == columns.offsets[tap / taps] + static_cast<std::int64_t>(tap % taps) * columns.shift);
@@ -248,17 +249,17 @@ TEST_CASE("neighbouring taps are joined to strips where they are the same distan
 TEST_CASE("windows that have nothing in common are packed row by row, and 1 x 1 ones are products") {
   const auto patches = conv_sample({.x = {4, 16, 32, 32}, .w = {32, 16, 4, 4}, .stride = 4});
   REQUIRE(patches.kernel.anchor == Anchor::contraction);
-  CHECK_FALSE(contraction::sliding_of(patches.kernel, *contraction_of(patches.kernel)));
+  CHECK_FALSE(contraction::implicit_operand_of(patches.kernel, *contraction_of(patches.kernel)));
   const auto pointwise = conv_sample({.x = {4, 16, 32, 32}, .w = {32, 16, 1, 1}});
   REQUIRE(pointwise.kernel.anchor == Anchor::contraction);
-  CHECK_FALSE(contraction::sliding_of(pointwise.kernel, *contraction_of(pointwise.kernel)));
+  CHECK_FALSE(contraction::implicit_operand_of(pointwise.kernel, *contraction_of(pointwise.kernel)));
 }
 
 TEST_CASE("every convolution has seeds of one and of three products, each legal and emitted") {
   for (const auto& sample : convolution_samples(true)) {
     CAPTURE(sample.python);
     const auto guesses = seeds(sample.kernel, h200());
-    const bool slides = contraction::sliding_of(sample.kernel, *contraction_of(sample.kernel)).has_value();
+    const bool slides = contraction::implicit_operand_of(sample.kernel, *contraction_of(sample.kernel)).has_value();
     const bool mends = contraction::wasted(*contraction::product_of(sample.kernel)).has_value();
     const auto with = [&](std::int64_t passes) {
       return std::ranges::any_of(guesses, [&](const Genome& g) { return value_of(g, "passes", 3) == passes; });
@@ -272,7 +273,7 @@ TEST_CASE("every convolution has seeds of one and of three products, each legal 
       CHECK_FALSE((value_of(genome, "passes", 3) == 1 && direct != 0 && !slides));
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted);
-      // Both packings, what is done again where magnitudes ask for it, the product, joining, and mending.
+      // Both packings, what is done again where magnitudes ask for it, the product, joining, and the fix-up.
       const std::size_t joins = genome.at("split") > 1 ? 1 : 0;
       // Where a factor is split in registers: the other one packed, the product, and all of it again in case. Where
       // strips are read: the product, and all but the other factor's packing again.

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "codegen/compiled.h"
+#include "codegen/contraction/cross_tile_epilogue.h"
 #include "codegen/contraction/cuda_contraction.h"
-#include "codegen/contraction/mend.h"
+#include "codegen/contraction/nonfinite_fix_up.h"
 #include "codegen/contraction/product.h"
-#include "codegen/contraction/spread_epilogue.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
 #include "codegen/emit/cuda_math.h"
@@ -136,15 +136,15 @@ std::string given(const std::vector<int>& inputs, const std::vector<int>& output
 /// mend, with `mends` in place of what these made of pieces; and what joins them.
 std::string source_of(const Product& product, const contraction::TilePlan& plan) {
   const int step = contraction::tile_step(plan);
-  const auto epilogue = contraction::print_spread_epilogue(
-      product, plan, {.weave = plan.overlap != product.overlap[0], .overlap = plan.overlap, .step = step});
-  const auto joining = contraction::print_spread_joining(product, plan, false);
+  const auto epilogue = contraction::print_cross_tile_epilogue(
+      product, plan, {.interleave = plan.overlap != product.overlap[0], .overlap = plan.overlap, .step = step});
+  const auto joining = contraction::print_cross_tile_joining(product, plan, false);
   const auto& problem = product.problem;
-  const contraction::Spread& spread = *product.spread;
-  const std::vector<int> elements(spread.order.begin(),
-                                  spread.order.begin() + static_cast<std::ptrdiff_t>(spread.elements));
-  const std::vector<int> folded(spread.order.begin() + static_cast<std::ptrdiff_t>(spread.elements),
-                                spread.order.end());
+  const contraction::CrossTileReduction& cross_tile = *product.cross_tile;
+  const std::vector<int> elements(cross_tile.order.begin(),
+                                  cross_tile.order.begin() + static_cast<std::ptrdiff_t>(cross_tile.elements));
+  const std::vector<int> folded(cross_tile.order.begin() + static_cast<std::ptrdiff_t>(cross_tile.elements),
+                                cross_tile.order.end());
   const int width = std::min(plan.exchange, plan.bn);
   std::string text = std::string(epilogue_machine) + epilogue_warp + machine + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude()) + epilogue.text;
@@ -179,13 +179,13 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
       joining.blocks, joining.threads / 32, given(joining.inputs, folded));
   text.resize(text.size() - 2);
   text += ");\n  }\n}\n";
-  std::string mending;
+  std::string fix_up;
   if (contraction::wasted(product)) {
-    const auto pieces = contraction::print_piece_mending(product, plan, 1);
+    const auto pieces = contraction::print_piece_fix_up(product, plan, 1);
     std::string body = body_of(pieces.source);
     body.replace(body.find("planish_kernel"), 14, "mend_kernel");
     text += "namespace mends {\n" + body + "}\n";
-    mending = fmt::format(
+    fix_up = fmt::format(
         "  if (again) {{\n    std::vector<int> notes(2 * {}, 1);\n    for (int block = 0; block < {}; ++block) for "
         "(int "
         "thread = 0; thread < {}; ++thread) {{\n      blockIdx.x = block, threadIdx.x = thread;\n      "
@@ -197,7 +197,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
       "again) "
       "{\n  warp([&](int lane) { all_of(lane, sums, in, out, pieces); });\n"
       "  if (again) for (long long i = 0; i < count; ++i) pieces[i] = NAN;\n" +
-      mending + "  warp([&](int lane) { join(lane, in, out, pieces); });\n}\n";
+      fix_up + "  warp([&](int lane) { join(lane, in, out, pieces); });\n}\n";
   return text;
 }
 
@@ -214,11 +214,12 @@ std::vector<std::vector<double>> stored(const Product& product, const Tensors& i
   for (std::size_t o = 0; o < out.size(); ++o) {
     std::int64_t count = 1;
     for (const std::int64_t extent : product.kernel.outputs[o].shape) count *= extent;
-    const auto place = static_cast<std::size_t>(product.spread->order[o]);
+    const auto place = static_cast<std::size_t>(product.cross_tile->order[o]);
     out[place].assign(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN());
     results[place] = out[place].data();
   }
-  const auto count = static_cast<std::size_t>(contraction::spread_bytes(*product.spread, product.problem, plan) / 4);
+  const auto count =
+      static_cast<std::size_t>(contraction::cross_tile_bytes(*product.cross_tile, product.problem, plan) / 4);
   std::vector<float> pieces(count, std::numeric_limits<float>::quiet_NaN());
   run(sums.data(), pointers.data(), results.data(), pieces.data(), static_cast<long long>(count), mends ? 1 : 0);
   std::vector<std::vector<double>> all;
@@ -241,15 +242,15 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
     REQUIRE(pair.whole.kernel.anchor == Anchor::contraction);
     const auto product = contraction::product_of(pair.whole.kernel);
     REQUIRE(product);
-    REQUIRE(product->spread);
+    REQUIRE(product->cross_tile);
     const auto inputs = random_inputs(pair.apart.kernel);
     const auto y = Interpreter(pair.apart.kernel, inputs).run()[0];
     const auto wanted = moments(y, pair.apart.kernel.outputs[0].shape, pair.sums);
     const auto same = in_order_of(pair.whole.kernel, pair.apart.kernel, inputs);
     const auto sums = sums_of(*product, same);
-    const bool stores = product->spread->elements > 0, wastes = contraction::wasted(*product).has_value();
+    const bool stores = product->cross_tile->elements > 0, wastes = contraction::wasted(*product).has_value();
     phases += product->kernel.outputs.front().where.empty() ? 0 : 1;
-    registers += product->spread->in_registers ? 1 : 0;
+    registers += product->cross_tile->in_registers ? 1 : 0;
     // Two of these for each.
     const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {200, 128}, {256, 256}, {80, 64}};
     for (std::size_t i = 0; i < 2; ++i) {
@@ -262,7 +263,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
       const int shared = std::max(product->overlap[0], product->overlap[1]);
       if ((i == 1 || number % 2 == 1) && shared <= contraction::most_overlap(bn)) plan.overlap = shared;
       overlapping += plan.overlap > 0 ? 1 : 0;
-      several_runs += contraction::pieces_of(*product->spread, product->problem, plan).slots > 1 ? 1 : 0;
+      several_runs += contraction::pieces_of(*product->cross_tile, product->problem, plan).slots > 1 ? 1 : 0;
       for (const bool mends : {false, true}) {
         if (mends && (!wastes || i > 0)) continue;
         const auto got = stored(*product, same, sums, plan, mends);
@@ -321,10 +322,10 @@ Result<Kernel> convolved(const std::function<std::vector<int>(GraphBuilder&, int
   return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
 }
 
-bool is_spread(const Result<Kernel>& kernel) {
+bool is_cross_tile(const Result<Kernel>& kernel) {
   if (!kernel || kernel->anchor != Anchor::contraction) return false;
   const auto product = contraction::product_of(*kernel);
-  return product && product->spread;
+  return product && product->cross_tile;
 }
 
 }  // namespace
@@ -335,19 +336,19 @@ TEST_CASE("what is no sum of results alone is not summed up in pieces") {
       return std::vector<int>{y, g.node(op, {V("self", y), L("dim", dims), B("keepdim", false)}, shape)};
     });
   };
-  CHECK(is_spread(over("sum.dim_IntList", {2, 3}, {2, 24})));
-  CHECK(is_spread(over("mean.dim", {0, 2, 3}, {24})));
-  CHECK_FALSE(is_spread(over("amax.default", {2, 3}, {2, 24})));      // a maximum
-  CHECK_FALSE(is_spread(over("sum.dim_IntList", {3}, {2, 24, 14})));  // of few columns
-  CHECK_FALSE(is_spread(over("sum.dim_IntList", {1}, {2, 14, 14})));  // of rows
+  CHECK(is_cross_tile(over("sum.dim_IntList", {2, 3}, {2, 24})));
+  CHECK(is_cross_tile(over("mean.dim", {0, 2, 3}, {24})));
+  CHECK_FALSE(is_cross_tile(over("amax.default", {2, 3}, {2, 24})));      // a maximum
+  CHECK_FALSE(is_cross_tile(over("sum.dim_IntList", {3}, {2, 24, 14})));  // of few columns
+  CHECK_FALSE(is_cross_tile(over("sum.dim_IntList", {1}, {2, 14, 14})));  // of rows
   // Of lines behind which there are places that are no results.
   const auto lines = [](std::int64_t channels) {
     return samples::conv_sample({.x = {2, channels, 14, 40}, .w = {8, channels, 3, 3}, .padding = 1, .sums = "rows"});
   };
-  CHECK_FALSE(is_spread(lines(8).kernel));
-  CHECK_FALSE(is_spread(lines(16).kernel));
+  CHECK_FALSE(is_cross_tile(lines(8).kernel));
+  CHECK_FALSE(is_cross_tile(lines(16).kernel));
   // Elements that need what all of them are summed up to.
-  CHECK_FALSE(is_spread(convolved([](GraphBuilder& g, int y) {
+  CHECK_FALSE(is_cross_tile(convolved([](GraphBuilder& g, int y) {
     const int mean = g.node("mean.dim", {V("self", y), L("dim", {2, 3}), B("keepdim", true)}, {2, 24, 1, 1});
     return std::vector<int>{g.node("sub.Tensor", {V("self", y), V("other", mean)}, {2, 24, 14, 14}), mean};
   })));
@@ -362,8 +363,8 @@ TEST_CASE("what is no sum of results alone is not summed up in pieces") {
           y, g.node("sum.dim_IntList", {V("self", square), L("dim", {2, 3}), B("keepdim", false)}, {2, 24})};
     });
   };
-  CHECK(is_spread(squares(1)));
-  CHECK_FALSE(is_spread(squares(2)));
+  CHECK(is_cross_tile(squares(1)));
+  CHECK_FALSE(is_cross_tile(squares(2)));
 }
 
 TEST_CASE("a convolution takes in the statistics of the norm behind it, which then folds nothing") {
@@ -384,7 +385,7 @@ TEST_CASE("a convolution takes in the statistics of the norm behind it, which th
   REQUIRE(apart->regions.size() == 3);
   const auto joined = with_epilogues(g.graph, *apart, h200(), fusion);
   REQUIRE(joined.regions.size() == 2);
-  CHECK(is_spread(joined.regions[0].kernel));
+  CHECK(is_cross_tile(joined.regions[0].kernel));
   CHECK(joined.regions[0].outputs == std::vector<int>{y, mean, rstd});
   CHECK(joined.regions[1].kernel.anchor == Anchor::pointwise);
   CHECK(cost(joined.regions[0]).bytes < cost(apart->regions[0]).bytes + 1e6);
@@ -443,7 +444,7 @@ TEST_CASE("a convolution may be computed once for the statistics of its norm and
   // Of what is 64 MB only the input is read, and a sixteenth is stored.
   std::vector<Region> by = twice(pooled);
   REQUIRE(by.size() == 2);
-  CHECK(is_spread(by[0].kernel));
+  CHECK(is_cross_tile(by[0].kernel));
   CHECK(by[1].kernel.anchor == Anchor::contraction);
   CHECK(cost(by[0]).bytes + cost(by[1]).bytes < 12e6);
   // Folds of channels that are in groups for the norm.
@@ -503,8 +504,8 @@ TEST_CASE("what does not come from a product's results is not folded in the regi
     const int mean = g.node("mean.dim", {V("self", z), L("dim", {2, 3}), B("keepdim", false)}, {2, 24});
     return std::vector<int>{y, mean};
   });
-  REQUIRE(is_spread(kernel));
-  CHECK_FALSE(contraction::product_of(*kernel)->spread->in_registers);
+  REQUIRE(is_cross_tile(kernel));
+  CHECK_FALSE(contraction::product_of(*kernel)->cross_tile->in_registers);
 }
 
 }  // namespace planish::codegen

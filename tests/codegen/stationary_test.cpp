@@ -32,11 +32,11 @@ std::string refusal(const Problem& problem, const std::string& text) {
 const std::vector<std::string> plans{
     "stationary=1 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4",
     "stationary=1 scheme=split bm=128 consumers=2 bn=48 bk=32 promote_k=64 stages=3 exchange=32",
-    "stationary=1 scheme=single bm=64 consumers=3 turns=1 bn=128 bk=64 stages=4",
+    "stationary=1 scheme=single bm=64 consumers=3 ping_pong=1 bn=128 bk=64 stages=4",
     "stationary=1 scheme=plain element=bf16 bm=192 consumers=3 bn=96 bk=64 stages=2",
     "stationary=2 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4",
     "stationary=2 scheme=split bm=128 consumers=2 bn=48 bk=32 promote_k=64 stages=3 exchange=32",
-    "stationary=2 scheme=single bm=64 consumers=3 turns=1 bn=128 bk=64 stages=4",
+    "stationary=2 scheme=single bm=64 consumers=3 ping_pong=1 bn=128 bk=64 stages=4",
 };
 
 /// As the plans above are printed: which operand is stationary, and a product of it.
@@ -154,9 +154,9 @@ TEST_CASE("what may not be stationary is refused by name") {
   CHECK(refusal({1000, 64, 512, 2}, one) == "what is stationary has one tile of rows");
   CHECK(refusal({1000, 64, 512}, one + " split_k=2") == "what is stationary has one tile of rows");
   CHECK(refusal({1000, 64, 1 << 20}, one).find("bytes of shared memory") != std::string::npos);
-  CHECK(
-      refusal({1000, 64, 512}, "stationary=1 scheme=plain bm=64 consumers=1 bn=64 bk=64 stages=4 carrier_a=along_k") ==
-      "what is stationary is packed, and so is the other operand");
+  CHECK(refusal({1000, 64, 512},
+                "stationary=1 scheme=plain bm=64 consumers=1 bn=64 bk=64 stages=4 load_mode_a=along_k") ==
+        "what is stationary is packed, and so is the other operand");
   const std::string first = "stationary=2 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4";
   CHECK(refusal({64, 1000, 512}, first) == "");
   CHECK(refusal({64, 1000, 512, 2}, first) ==

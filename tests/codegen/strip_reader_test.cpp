@@ -1,4 +1,4 @@
-// A factor that slides and is read where it lies: the feeder's text, run on the CPU thread by thread, against the
+// A factor that slides and is read where it lies: the producer's text, run on the CPU thread by thread, against the
 // places that the plan says a stage's strips have; and what follows where magnitudes ask for another scale.
 #include "codegen/contraction/strip_reader.h"
 
@@ -83,7 +83,7 @@ std::vector<Read> all_read() {
 std::string source_of(const Read& one, std::size_t number) {
   const Product& p = one.product;
   return fmt::format("namespace k{} {{\n", number) +
-         print_strip_reader(p.kernel, p.c, *p.sliding, p.problem, one.plan, noted_images(p)) +
+         print_strip_reader(p.kernel, p.c, *p.implicit, p.problem, one.plan, noted_images(p)) +
          fmt::format(
              "extern \"C\" void run{0}(const float* memory, int product, int first, int strip, void* out, int* notes) "
              "{{\n"
@@ -98,7 +98,7 @@ std::string source_of(const Read& one, std::size_t number) {
              number, one.plan.rounds);
 }
 
-/// What the plan's place of a stage's strips holds, as packed planes do (see Columns); and the largest of each image.
+/// What the plan's place of a stage's strips holds, as packed planes do (see Im2col); and the largest of each image.
 struct Expected {
   const Product& p;
   const Kernel by;
@@ -107,15 +107,15 @@ struct Expected {
 
   explicit Expected(const Product& product)
       : p(product),
-        by(by_place(p.kernel, p.c, *p.sliding)),
+        by(by_place(p.kernel, p.c, *p.implicit)),
         load(load_of(by, p.c.second)),
         values(by.space.extents.size(), 0) {}
 
   /// Whether a position is one of the results', whose columns are stored.
   bool is_real(std::int64_t position) const {
-    if (position < 0 || position >= p.sliding->positions()) return false;
-    std::int64_t later = p.sliding->plane;
-    return std::ranges::all_of(p.sliding->slides, [&](const Slide& slide) {
+    if (position < 0 || position >= p.implicit->positions()) return false;
+    std::int64_t later = p.implicit->plane;
+    return std::ranges::all_of(p.implicit->dims, [&](const ImplicitDim& slide) {
       later /= slide.places;
       return position / later % slide.places < slide.rows;
     });
@@ -123,10 +123,10 @@ struct Expected {
 
   std::uint16_t at(const std::vector<float>& memory, std::int64_t product, std::int64_t phase, std::int64_t channel,
                    std::int64_t position) {
-    const Sliding& s = *p.sliding;
+    const ImplicitOperand& s = *p.implicit;
     if (position >= s.positions() || channel >= s.channel_count) return 0;
     std::int64_t later = s.plane, phases = s.phases;
-    for (const Slide& slide : s.slides) {
+    for (const ImplicitDim& slide : s.dims) {
       later /= slide.places;
       phases /= slide.stride;
       const std::int64_t u = position / later % slide.places * slide.stride + phase / phases % slide.stride;
@@ -162,7 +162,7 @@ TEST_CASE("strips that are read where they lie are what copies of packed planes 
     const auto elements = p.kernel.inputs[static_cast<std::size_t>(expected.load.input)].storage_elements;
     std::vector<float> memory(static_cast<std::size_t>(elements));
     for (std::size_t e = 0; e < memory.size(); ++e) memory[e] = static_cast<float>(e * 7 % 60013 + 1);
-    const Columns& columns = *p.problem.columns;
+    const Im2col& columns = *p.problem.im2col;
     const std::int64_t runs = columns.chunks / plan.strip_chunks, count = columns.strip(run_columns(p.problem, plan));
     const std::int64_t plane = columns.chunks * columns.positions, images = noted_images(p);
     const std::int64_t stages = extents_of(p.problem, plan).depth / plan.bk;
@@ -205,8 +205,8 @@ TEST_CASE("strips that are read where they lie are what copies of packed planes 
                                            (strip % runs * plan.strip_chunks + chunk) * 8 + x, position);
                     }
                     if (wanted != 0) {
-                      const std::int64_t image =
-                          position / p.sliding->plane + (p.problem.moves(Operand::b) ? product * p.sliding->images : 0);
+                      const std::int64_t image = position / p.implicit->plane +
+                                                 (p.problem.moves(Operand::b) ? product * p.implicit->images : 0);
                       float& top = tops.at(static_cast<std::size_t>(image));
                       top = std::max(top, static_cast<float>(wanted));
                     }
@@ -261,7 +261,7 @@ TEST_CASE("images are packed after all where one has to be scaled, and only then
   CHECK(with(1.0f, 1));
 }
 
-TEST_CASE("where the sum is split a doubt is no image's note, and what strips call comes before them") {
+TEST_CASE("where the sum is split a fallback is no image's note, and what strips call comes before them") {
   const auto product =
       product_of(samples::conv_sample({.x = {1, 128, 16, 16}, .w = {64, 128, 3, 3}, .padding = 1}).kernel);
   REQUIRE(product);
@@ -274,7 +274,7 @@ TEST_CASE("where the sum is split a doubt is no image's note, and what strips ca
     REQUIRE(emitted);
     const std::string& loop = emitted->after.front().source;
     REQUIRE(loop.find("drop_strip(at, mine") != std::string::npos);
-    CHECK(loop.find("if (odd_ones) doubts[1] = 1;") != std::string::npos);
+    CHECK(loop.find("if (odd_ones) fallbacks[1] = 1;") != std::string::npos);
     // Weights packed, the parts, their sums, and in case: images packed in two launches, and both again.
     CHECK(emitted->after.size() == 6);
   }

@@ -167,12 +167,12 @@ TEST_CASE("phases are rows of the taps' factor, places columns of the other, whi
     const auto sample = transposed_sample(how);
     CAPTURE(sample.python);
     const Product product = product_of(sample.kernel);
-    CHECK(product.sliding.has_value() == slides);
+    CHECK(product.implicit.has_value() == slides);
     CHECK(contraction::wasted(product).has_value() == idle);
     CHECK(product.c.rows == rows);
     if (slides) {
-      CHECK(product.sliding->operand == Operand::b);
-      for (const auto& slide : product.sliding->slides) CHECK(slide.stride == 1);
+      CHECK(product.implicit->operand == Operand::b);
+      for (const auto& slide : product.implicit->dims) CHECK(slide.stride == 1);
     }
     CHECK(product.c.depth == depth);
   }
@@ -222,7 +222,7 @@ TEST_CASE(
     REQUIRE(sample.kernel.anchor == Anchor::contraction);
     REQUIRE(tensor_cores_lack(sample.kernel, h200()) == "");
     const Product product = product_of(sample.kernel);
-    const bool slides = product.sliding.has_value(), mends = contraction::wasted(product).has_value();
+    const bool slides = product.implicit.has_value(), mends = contraction::wasted(product).has_value();
     for (const Genome& genome : seeds(sample.kernel, h200())) {
       CHECK(illegal(sample.kernel, h200(), genome) == "");
       const auto emitted = emit(sample.kernel, h200(), genome);

@@ -81,7 +81,7 @@ class SplitPrinter {
                      batched(a_.scores, Operand::a), batched(a_.scores, Operand::b), batched(a_.values, Operand::b),
                      shares));
     line(fmt::format("static constexpr int producer_registers = {}, consumer_registers = {};",
-                     contraction::feeder_registers(layout_.scores), contraction::consumer_registers(layout_.scores)));
+                     contraction::producer_registers(layout_.scores), contraction::consumer_registers(layout_.scores)));
     writer_.close_declaration();
   }
 

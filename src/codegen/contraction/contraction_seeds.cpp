@@ -96,9 +96,9 @@ class Guesses {
     else if (product_.eight)
       by_file();
     constexpr std::size_t some = 6;
-    if (rounds_) product_.sliding ? take_slides(1, some) : take(plain_tiles, 1, some);
+    if (rounds_) product_.implicit ? take_slides(1, some) : take(plain_tiles, 1, some);
     const std::size_t precise = out_.size();
-    if (fp32_ && product_.sliding) {
+    if (fp32_ && product_.implicit) {
       take_slides(3, rounds_ ? some : 2 * some);
     } else if (fp32_) {
       reads_ ? take_each() : take(split_tiles, 3, rounds_ ? some : 2 * some);
@@ -131,13 +131,14 @@ class Guesses {
   /// is legal and pays.
   void choose_stores() {
     const bool overlaps = find_gene(genes_, "overlap") != nullptr;
-    const bool weaves = find_gene(genes_, "weave") != nullptr, streams = find_gene(genes_, "hints") != nullptr;
+    const bool interleaves = find_gene(genes_, "weave") != nullptr, streams = find_gene(genes_, "hints") != nullptr;
     constexpr double many = 8;
-    const bool in_turn =
-        weaves && streams && contraction::result_bytes(product_.kernel) > many * static_cast<double>(device_.l2_bytes);
+    const bool in_turn = interleaves && streams &&
+                         contraction::result_bytes(product_.kernel) > many * static_cast<double>(device_.l2_bytes);
     for (std::size_t i = 0; i < out_.size(); ++i) {
       const bool file = value_of(out_[i], "direct", 0) == contraction::by_file;  // which knows of none of them
-      if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 && !file && !way_of(product_, out_[i]).problem.boxed ? 1 : 0;
+      if (interleaves)
+        out_[i]["weave"] = in_turn && i % 2 == 0 && !file && !way_of(product_, out_[i]).problem.boxed ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 && !file ? 2 : 0;
       if (!overlaps) continue;
       out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
@@ -166,9 +167,9 @@ class Guesses {
       }
       take(tiles, 1, file ? 3 : 8, contraction::by_maps);
     }
-    if (file && !product_.sliding) return;
+    if (file && !product_.implicit) return;
     const std::size_t boxes = out_.size();
-    if (product_.sliding) return take(plain_tiles, 1, file ? 2 : boxes > 0 ? 4 : 12);
+    if (product_.implicit) return take(plain_tiles, 1, file ? 2 : boxes > 0 ? 4 : 12);
     if (reads_) take(plain_tiles, 1, boxes > 0 ? 2 : 6, 1);
     const std::size_t own = out_.size();
     take(plain_tiles, 1, reads_ ? own - boxes : 12);
@@ -358,8 +359,8 @@ class Guesses {
   /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
   double clocks_before(const contraction::Problem& problem, const TilePlan& plan) const {
     if (!fp32_ || !reads_ || contraction::converts(plan)) return 0;
-    if (problem.columns) {  // some launches that see that they need not pack, or planes that are
-      const auto& columns = *problem.columns;
+    if (problem.im2col) {  // some launches that see that they need not pack, or planes that are
+      const auto& columns = *problem.im2col;
       const double chunks = static_cast<double>(columns.planes * columns.positions * problem.batches);
       const double bytes = 8 * (4 + 2 * contraction::parts(plan));
       return contraction::reads_strips(plan) ? 18000

@@ -7,29 +7,29 @@
 #include <optional>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/cross_tile_epilogue.h"
 #include "codegen/contraction/device_product.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/folded_epilogue.h"
 #include "codegen/contraction/genome_plan.h"
 #include "codegen/contraction/main_loop.h"
-#include "codegen/contraction/mend.h"
+#include "codegen/contraction/nonfinite_fix_up.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/pooled_epilogue.h"
-#include "codegen/contraction/spread_epilogue.h"
 #include "codegen/contraction/strip_reader.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
 namespace {
 
-using contraction::Carrier;
 using contraction::Element;
+using contraction::ImplicitOperand;
+using contraction::LoadMode;
 using contraction::Operand;
 using contraction::Problem;
 using contraction::Product;
 using contraction::Scheme;
-using contraction::Sliding;
 using contraction::TilePlan;
 
 constexpr std::int64_t few_rows = 8;  ///< rows, beside so many times as many columns
@@ -66,7 +66,7 @@ namespace {
 /// Choices of the gene `direct`.
 std::vector<std::int64_t> direct_ways(const Product& product) {
   std::vector<std::int64_t> ways{0};
-  if (product.sliding) {
+  if (product.implicit) {
     if (can_read_strips(product)) ways.push_back(1);
     if (product.boxed && !product.boxed->gaps) ways.push_back(contraction::by_maps);
     if (contraction::warpgroup_way(product) != nullptr) ways.push_back(contraction::by_file);
@@ -122,15 +122,16 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   if (product.swapped) genes.push_back({"swap_operands", {0, 1}});
   // The one tile of all columns, or a few rows of tiles, each for all of some blocks' tiles.
   std::vector<std::int64_t> stationary{0};
-  if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) stationary.push_back(1);
-  if (problem.m <= 1024 && problem.n >= few_rows * problem.m && problem.batches == 1 && !problem.slides(Operand::a))
+  if (problem.n <= 256 && problem.batches == 1 && !problem.is_implicit(Operand::b)) stationary.push_back(1);
+  if (problem.m <= 1024 && problem.n >= few_rows * problem.m && problem.batches == 1 &&
+      !problem.is_implicit(Operand::a))
     stationary.push_back(2);
   if (stationary.size() > 1) genes.push_back({"stationary", std::move(stationary)});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   const bool many = contraction::result_bytes(product.kernel) > 0.5 * static_cast<double>(device.l2_bytes);
   if (!product.pool) {
     if (many) genes.push_back({"hints", {0, 2}});
-    if (contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
+    if (contraction::can_interleave(product.kernel, product.c, product.implicit ? &*product.implicit : nullptr))
       genes.push_back({"weave", {0, 1}});
   }
   const int shared = std::max(product.overlap[0], product.overlap[1]);
@@ -139,7 +140,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
   for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
-    if (!product.pool && !product.spread && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms)
+    if (!product.pool && !product.cross_tile && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms)
       parts.push_back(count);
   }
   if (file) genes.push_back({"multicast", {0, 1, 2}});
@@ -189,17 +190,17 @@ std::string contraction_illegal(const Product& product, const Device& device, co
     return "factors that are split on their way are split for three products";
   if (gene(genome, "weave", 0) != 0 &&
       (problem.boxed ||
-       !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr)))
+       !contraction::can_interleave(product.kernel, product.c, product.implicit ? &*product.implicit : nullptr)))
     return "no phases to weave";
   if (gene(genome, "overlap", 0) != 0 && plan.overlap == 0)
     return "tiles end between sectors, or neighbouring threads do not store neighbours";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
-  if (contraction::doubts(plan)) {  // rows that have to be scaled are packed after all
+  if (contraction::needs_fallback(plan)) {  // rows that have to be scaled are packed after all
     if (auto why = contraction_illegal(product, device, contraction::with_all_packed(genome)); !why.empty()) return why;
   }
   for (const Operand operand : {Operand::a, Operand::b}) {
     const std::int64_t rows = operand == Operand::a ? extents.rows_a : extents.rows_b;
-    if (contraction::carrier(plan, operand) == Carrier::packed && problem.batches * rows > largest_launch)
+    if (contraction::load_mode(plan, operand) == LoadMode::packed && problem.batches * rows > largest_launch)
       return "too many rows to pack in a launch";
   }
   if (plan.split_k > 1 && problem.batches * problem.m * problem.n / contraction::joining_threads >= largest_launch)
@@ -217,14 +218,14 @@ class ContractionLaunches {
         device_(device),
         kernel_(product.kernel),
         problem_(product.problem),
-        sliding_(product.sliding ? &*product.sliding : nullptr),
+        implicit_(product.implicit ? &*product.implicit : nullptr),
         plan_(plan_of(product, genome, device)),
         extents_(contraction::extents_of(problem_, plan_)),
         genome_(genome),
         scaled_(contraction::scales(plan_)),
         form_{.fast = gene(genome, "fast", 0) != 0,
               .streaming = gene(genome, "hints", 0) != 0,
-              .weave = gene(genome, "weave", 0) != 0,
+              .interleave = gene(genome, "weave", 0) != 0,
               .overlap = plan_.overlap,
               .step = contraction::tile_step(plan_)},
         idle_(contraction::wasted(product)) {
@@ -236,11 +237,11 @@ class ContractionLaunches {
 
   Result<Emitted> emit() {
     pack_rows();
-    if (sliding_ != nullptr && !is_direct(sliding_->operand)) pack_slides();
+    if (implicit_ != nullptr && !is_direct(implicit_->operand)) pack_slides();
     PLANISH_CHECK(multiply());
-    if (idle_) mend();
-    if (product_.spread) join_pieces();
-    if (contraction::doubts(plan_)) PLANISH_CHECK(again());
+    if (idle_) fix_up();
+    if (product_.cross_tile) join_pieces();
+    if (contraction::needs_fallback(plan_)) PLANISH_CHECK(again());
     return joined_up();
   }
 
@@ -274,10 +275,11 @@ class ContractionLaunches {
   }
 
   /// Where results are summed up: those that have elements, or the sums'.
-  void add_spread_outputs(std::vector<Argument>& args, bool sums) const {
-    const contraction::Spread& spread = *product_.spread;
-    for (std::size_t o = sums ? spread.elements : 0; o < (sums ? spread.order.size() : spread.elements); ++o)
-      args.push_back({Argument::Kind::output, spread.order[o]});
+  void add_cross_tile_outputs(std::vector<Argument>& args, bool sums) const {
+    const contraction::CrossTileReduction& cross_tile = *product_.cross_tile;
+    for (std::size_t o = sums ? cross_tile.elements : 0; o < (sums ? cross_tile.order.size() : cross_tile.elements);
+         ++o)
+      args.push_back({Argument::Kind::output, cross_tile.order[o]});
   }
 
   /// Memory for what a packing makes of an operand.
@@ -290,21 +292,21 @@ class ContractionLaunches {
 
   /// The input that the sliding factor is.
   int input_of_strips() const {
-    const int factor = sliding_->operand == Operand::a ? product_.c.first : product_.c.second;
+    const int factor = implicit_->operand == Operand::a ? product_.c.first : product_.c.second;
     return kernel_.nodes[static_cast<std::size_t>(factor)].input;
   }
 
   /// Whether main loops read the factor where it lies.
-  bool is_direct(Operand operand) const { return contraction::carrier(plan_, operand) != Carrier::packed; }
+  bool is_direct(Operand operand) const { return contraction::load_mode(plan_, operand) != LoadMode::packed; }
 
   /// Factors that do not slide. An image's largest magnitude is noted, and behind these whether it has elements that
   /// must not be multiplied with zero: the factor packed first clears what is noted of the other one.
   void pack_rows() {
     const std::int64_t more = contraction::reads_strips(plan_) ? 1 : 0;  // whether a result is not finite
     const std::int64_t noted =
-        ((sliding_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_) + more;
+        ((implicit_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_) + more;
     for (const Operand operand : {Operand::a, Operand::b}) {
-      if (problem_.slides(operand)) {
+      if (problem_.is_implicit(operand)) {
         if (is_direct(operand)) packed_[operand].parts.push_back({Argument::Kind::input, input_of_strips()});
         continue;
       }
@@ -316,10 +318,10 @@ class ContractionLaunches {
       const contraction::Notes does{.cleared = clears ? noted : 0, .odd = operand == idle_};
       const auto packing = contraction::print_packing(
           kernel_, product_.c, operand, plan_, operand == Operand::a ? extents_.rows_a : extents_.rows_b,
-          extents_.depth, sliding_, problem_.columns ? &*problem_.columns : nullptr, does);
+          extents_.depth, implicit_, problem_.im2col ? &*problem_.im2col : nullptr, does);
       auto& args = launch(packing);
       // Where both factors are packed so, one packing clears what the other notes.
-      launches_.back().packs = !packing.notes || sliding_ != nullptr;
+      launches_.back().packs = !packing.notes || implicit_ != nullptr;
       launches_.back().derives = !packing.notes;
       store(operand, packing, args);
       if (!scaled_) continue;
@@ -332,16 +334,16 @@ class ContractionLaunches {
 
   /// The factor that does: what the other packing cleared is noted by the first launch, and read by the second.
   void pack_slides() {
-    const auto packings =
-        contraction::print_slide_packings(kernel_, product_.c, *sliding_, *problem_.columns, plan_, idle_.has_value());
+    const auto packings = contraction::print_implicit_packings(kernel_, product_.c, *implicit_, *problem_.im2col, plan_,
+                                                               idle_.has_value());
     // What is noted of the other factor is this kernel's alone.
-    const bool derives = !idle_ || idle_ == sliding_->operand;
+    const bool derives = !idle_ || idle_ == implicit_->operand;
     auto& first = launch(packings.front());
     launches_.back().derives = derives;
-    store(sliding_->operand, packings.front(), first);
+    store(implicit_->operand, packings.front(), first);
     if (!scaled_) return;
     first.push_back(notes_);
-    Packed& mine = packed_[sliding_->operand];
+    Packed& mine = packed_[implicit_->operand];
     auto& again = launch(packings.back());
     launches_.back().derives = derives;
     again.insert(again.end(), mine.parts.begin(), mine.parts.end());
@@ -364,11 +366,11 @@ class ContractionLaunches {
     for (const auto& [operand, each] : packed_) main.args.insert(main.args.end(), each.parts.begin(), each.parts.end());
     const auto add_maps = [&] {
       if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
-      if (!contraction::doubts(plan_)) return;
+      if (!contraction::needs_fallback(plan_)) return;
       // Of strips, what is noted of their images; else a number of each block.
       const bool strips = contraction::reads_strips(plan_);
-      doubt_count_ = strips ? contraction::noted_images(product_) + 1 : loop.blocks;
-      main.args.push_back(doubts_ = strips ? notes_ : place(loop.blocks * 4));
+      fallback_flags_count_ = strips ? contraction::noted_images(product_) + 1 : loop.blocks;
+      main.args.push_back(fallback_flags_ = strips ? notes_ : place(loop.blocks * 4));
     };
     if (!joined) {
       add_ends(epilogue, main.args);
@@ -392,22 +394,22 @@ class ContractionLaunches {
 
   /// The sums of what the main loop left of its tiles.
   void join_pieces() {
-    const auto joining = contraction::print_spread_joining(product_, plan_, form_.fast);
+    const auto joining = contraction::print_cross_tile_joining(product_, plan_, form_.fast);
     auto& args = launch(joining);
     args.insert(args.begin(), pieces_);
-    add_spread_outputs(args, true);
+    add_cross_tile_outputs(args, true);
   }
 
   contraction::Epilogue epilogue() const {
-    if (product_.spread) return contraction::print_spread_epilogue(product_, plan_, form_);
-    if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, sliding_, form_);
+    if (product_.cross_tile) return contraction::print_cross_tile_epilogue(product_, plan_, form_);
+    if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, implicit_, form_);
     return problem_.folding->in_registers ? contraction::print_folded_epilogue(product_, plan_, form_.fast)
                                           : contraction::print_pooled_epilogue(product_, plan_, form_.fast);
   }
 
   std::string places() const {
     if (contraction::reads_strips(plan_))
-      return contraction::print_strip_reader(kernel_, product_.c, *sliding_, problem_, plan_,
+      return contraction::print_strip_reader(kernel_, product_.c, *implicit_, problem_, plan_,
                                              contraction::noted_images(product_));
     std::string text;
     for (const Operand operand : {Operand::a, Operand::b}) {
@@ -424,16 +426,16 @@ class ContractionLaunches {
   }
 
   /// Of a part of k.
-  contraction::Attachment part_store() const {
-    contraction::Attachment out = contraction::plain_store(problem_);
+  contraction::EpilogueVisitor part_store() const {
+    contraction::EpilogueVisitor out = contraction::plain_store(problem_);
     // What splits fp32 calls functions that come with an epilogue elsewhere.
-    if (contraction::doubts(plan_)) out.prelude = contraction::place_prelude() + out.prelude;
+    if (contraction::needs_fallback(plan_)) out.prelude = contraction::place_prelude() + out.prelude;
     out.images = contraction::noted_images(product_);
     return out;
   }
 
-  contraction::Attachment end(const contraction::Epilogue& epilogue) const {
-    contraction::Attachment out;
+  contraction::EpilogueVisitor end(const contraction::Epilogue& epilogue) const {
+    contraction::EpilogueVisitor out;
     out.scaled = scaled_;
     out.images = contraction::noted_images(product_);
     out.prelude = contraction::place_prelude() + epilogue.text;
@@ -451,20 +453,20 @@ class ContractionLaunches {
       if (scaled_ && !is_direct(operand)) args.push_back(each.exponents);
     }
     for (const int input : epilogue.inputs) args.push_back({Argument::Kind::input, input});
-    if (!product_.spread) return add_outputs(args);
-    add_spread_outputs(args, false);
-    args.push_back(pieces_ = place(contraction::spread_bytes(*product_.spread, problem_, plan_)));
+    if (!product_.cross_tile) return add_outputs(args);
+    add_cross_tile_outputs(args, false);
+    args.push_back(pieces_ = place(contraction::cross_tile_bytes(*product_.cross_tile, problem_, plan_)));
   }
 
   /// Results that zeros times something infinite have spoiled.
-  void mend() {
-    if (!product_.spread || product_.spread->elements > 0) {
-      auto& args = launch(contraction::print_mending(product_, device_.sms));
-      product_.spread ? add_spread_outputs(args, false) : add_outputs(args);
+  void fix_up() {
+    if (!product_.cross_tile || product_.cross_tile->elements > 0) {
+      auto& args = launch(contraction::print_fix_up(product_, device_.sms));
+      product_.cross_tile ? add_cross_tile_outputs(args, false) : add_outputs(args);
       args.push_back(notes_);
     }
-    if (!product_.spread) return;
-    auto& args = launch(contraction::print_piece_mending(product_, plan_, device_.sms));
+    if (!product_.cross_tile) return;
+    auto& args = launch(contraction::print_piece_fix_up(product_, plan_, device_.sms));
     args.insert(args.end(), {pieces_, notes_});
   }
 
@@ -481,11 +483,12 @@ class ContractionLaunches {
       other.pack_rows();
     }
     PLANISH_CHECK(other.multiply());
-    if (product_.spread) other.join_pieces();
-    const std::string asked = strips ? contraction::is_unusual_text("doubts", doubt_count_ - 1) : std::string();
+    if (product_.cross_tile) other.join_pieces();
+    const std::string asked =
+        strips ? contraction::is_unusual_text("fallbacks", fallback_flags_count_ - 1) : std::string();
     for (Emitted& one : other.launches_) {
-      one.source = contraction::only_if_any(std::move(one.source), "doubts", doubt_count_, asked);
-      one.args.insert(one.args.begin(), doubts_);
+      one.source = contraction::only_if_any(std::move(one.source), "fallbacks", fallback_flags_count_, asked);
+      one.args.insert(one.args.begin(), fallback_flags_);
       one.packs = one.derives = false;
       launches_.push_back(std::move(one));
     }
@@ -509,7 +512,7 @@ class ContractionLaunches {
   const Device& device_;
   const Kernel& kernel_;
   const Problem& problem_;
-  const Sliding* const sliding_;
+  const ImplicitOperand* const implicit_;
   const TilePlan plan_;
   const contraction::Extents extents_;
   const Genome genome_;
@@ -521,9 +524,9 @@ class ContractionLaunches {
   std::vector<Emitted> launches_;
   std::map<Operand, Packed> packed_;
   Argument notes_;
-  Argument pieces_;               ///< of sums of more results than a tile has
-  Argument doubts_;               ///< what a kernel that splits or rounds its factors says of them
-  std::int64_t doubt_count_ = 0;  ///< so many numbers
+  Argument pieces_;                        ///< of sums of more results than a tile has
+  Argument fallback_flags_;                ///< what a kernel that splits or rounds its factors says of them
+  std::int64_t fallback_flags_count_ = 0;  ///< so many numbers
 };
 
 }  // namespace

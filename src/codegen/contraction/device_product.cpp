@@ -5,9 +5,9 @@
 
 #include "base/rounding.h"
 #include "codegen/contraction/box_loads.h"
+#include "codegen/contraction/cross_tile_epilogue.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
-#include "codegen/contraction/spread_epilogue.h"
 #include "codegen/contraction/tap_packing.h"
 #include "codegen/device/device_files.h"
 
@@ -22,7 +22,7 @@ std::int64_t steps_of(const Product& product) {
 
 bool across(const Product& product, Operand operand) {
   const auto& direct = multiplied(product).direct(operand);
-  return direct && direct->carrier == Carrier::along_rows;
+  return direct && direct->load_mode == LoadMode::along_rows;
 }
 
 /// Rows of tiles, those of boxes that are no places included.
@@ -66,7 +66,7 @@ std::string eight_bits_lack(const EightBits& bits, const DeviceTiling& t) {
 
 /// Runs of columns that are folded are parts of tiles, or the other way round.
 bool holds_runs(const Product& product, std::int64_t tile_columns) {
-  const std::int64_t run = product.spread->run;
+  const std::int64_t run = product.cross_tile->run;
   return run >= product.problem.n || tile_columns % run == 0 || run % tile_columns == 0;
 }
 
@@ -89,9 +89,10 @@ TilePlan pieces_plan(const DeviceTiling& tiling) {
 std::string warpgroup_product_lacks(const Product& product) {
   if (product.problem.boxed) return boxes_lack(product);
   if (product.bits) return results_lack(product);
-  if (!product.spread) return device_product_lacks(product);
+  if (!product.cross_tile) return device_product_lacks(product);
   if (!product.elements) return "folds of something else than the rows of one output";
-  if (product.problem.n % 8 != 0 || product.spread->run % 8 != 0) return "folds of columns that are not whole eights";
+  if (product.problem.n % 8 != 0 || product.cross_tile->run % 8 != 0)
+    return "folds of columns that are not whole eights";
   return device_product_lacks(*product.elements);
 }
 
@@ -104,7 +105,7 @@ const Product* warpgroup_way(const Product& product) {
 }
 
 std::string device_product_lacks(const Product& product) {
-  if (product.sliding || product.pool || product.spread || !product.taps.empty() || product.problem.boxed)
+  if (product.implicit || product.pool || product.cross_tile || !product.taps.empty() || product.problem.boxed)
     return "more than a product of two matrices";
   if (!narrow_type(product.kernel, product.c)) return "factors of another type than 16 bits";
   for (const Operand operand : {Operand::a, Operand::b}) {
@@ -168,7 +169,7 @@ std::string device_tiling_lacks(const Product& product, const DeviceTiling& t, c
     return "a consumer's sums are more than its registers";
   if (t.cluster > device.max_cluster) return "the cluster is larger than the device allows";
   if (layout.shared_bytes > device.shared_bytes) return "more shared memory than a block can have";
-  if (product.spread && !holds_runs(product, t.tile_columns)) return "tiles that end within what is folded";
+  if (product.cross_tile && !holds_runs(product, t.tile_columns)) return "tiles that end within what is folded";
   if (groups != nullptr && t.splits > 1) return "parts of k of groups";
   if (t.splits > steps_of(product)) return "more parts than there are steps of k";
   // What blocks of a cluster share they bring in whole pieces each.
@@ -245,13 +246,13 @@ Emitted with_packing(Emitted first, Emitted main) {
 
 /// The launch behind it that joins the pieces of what is folded.
 Emitted joining(const Product& product, const DeviceTiling& tiling, const Emitted::Argument& pieces) {
-  const Packing packing = print_spread_joining(product, pieces_plan(tiling), tiling.fast);
+  const Packing packing = print_cross_tile_joining(product, pieces_plan(tiling), tiling.fast);
   Emitted out = launch_without_arguments(packing);
   using Kind = Emitted::Argument::Kind;
   out.args = {pieces};
   for (const int input : packing.inputs) out.args.push_back({Kind::input, input});
-  for (std::size_t o = product.spread->elements; o < product.spread->order.size(); ++o)
-    out.args.push_back({Kind::output, product.spread->order[o]});
+  for (std::size_t o = product.cross_tile->elements; o < product.cross_tile->order.size(); ++o)
+    out.args.push_back({Kind::output, product.cross_tile->order[o]});
   return out;
 }
 
@@ -272,7 +273,7 @@ Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, 
   out.shared = layout.shared_bytes;
   using Kind = Emitted::Argument::Kind;
   for (const int input : printed.inputs) out.args.push_back({Kind::input, input});
-  out.args.push_back({Kind::output, product.spread ? product.spread->order.front() : 0});
+  out.args.push_back({Kind::output, product.cross_tile ? product.cross_tile->order.front() : 0});
   const auto scratch = [&](std::int64_t bytes) {
     out.args.push_back({Kind::scratch, static_cast<int>(out.scratch_bytes.size())});
     out.scratch_bytes.push_back(bytes);
@@ -282,14 +283,14 @@ Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, 
   if (packs)
     scratch((product.problem.moves(Operand::b) ? product.problem.batches : 1) * product.problem.n * product.problem.k *
             2);
-  if (product.spread) scratch(spread_bytes(*product.spread, product.problem, pieces_plan(tiling)));
+  if (product.cross_tile) scratch(cross_tile_bytes(*product.cross_tile, product.problem, pieces_plan(tiling)));
   const Emitted::Argument made = out.args.back();  // pieces, or what is packed
   if (tiling.splits > 1) {
     scratch(layout.partial_bytes);
     scratch(layout.counters * 4);
     out.zeroed = {out.args.back().index};
   }
-  if (product.spread) out.after.push_back(joining(product, tiling, made));
+  if (product.cross_tile) out.after.push_back(joining(product, tiling, made));
   return packs ? with_packing(packing_launch(product, made), std::move(out)) : out;
 }
 

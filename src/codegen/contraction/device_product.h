@@ -19,8 +19,8 @@ constexpr std::int64_t by_file = 4;
 
 /// Why it is no such product; empty where it is one.
 std::string device_product_lacks(const Product& product);
-/// Reasons against warpgroups' device file, which carries along what is folded of rows (see spread.h), and takes images
-/// in boxes: the rest of this file expects that there is nothing against it.
+/// Reasons against warpgroups' device file, which carries along what is folded of rows (see cross_tile.h), and takes
+/// images in boxes: the rest of this file expects that there is nothing against it.
 std::string warpgroup_product_lacks(const Product& product);
 /// The product as that file takes it: as it is, in boxes, or in 8 bits; null where it does not.
 const Product* warpgroup_way(const Product& product);
@@ -59,9 +59,9 @@ DeviceLayout device_layout_of(const Product& product, const DeviceTiling& tiling
 std::string device_tiling_lacks(const Product& product, const DeviceTiling& tiling, const Device& device,
                                 const DeviceGroups* groups = nullptr);
 
-/// The product that is multiplied: this one, or with a Spread that of its elements.
+/// The product that is multiplied: this one, or with a CrossTileReduction that of its elements.
 const Product& multiplied(const Product& product);
-/// A plan whose pieces (see spread.h) are those of these tiles.
+/// A plan whose pieces (see cross_tile.h) are those of these tiles.
 TilePlan pieces_plan(const DeviceTiling& tiling);
 
 /// What a step of the file has of k.
@@ -72,12 +72,12 @@ std::int64_t step_of(const Product& product);
 double device_product_clocks(const Product& product, const DeviceTiling& tiling, const Device& device,
                              const DeviceGroups* groups = nullptr);
 
-/// The launch, with a Spread one behind it that joins its pieces, and one before it where a factor is packed. Expects a
-/// tiling that fits.
+/// The launch, with a CrossTileReduction one behind it that joins its pieces, and one before it where a factor is
+/// packed. Expects a tiling that fits.
 Emitted emit_device_product(const Product& product, const DeviceTiling& tiling, const Device& device,
                             const DeviceGroups* groups = nullptr);
 /// Its text behind the device file: policy, functors and `planish_kernel`. Arguments: `inputs`, the output, memory for
-/// tensor maps, of a packed factor, with a Spread for pieces and, where k is split, for parts and counters.
+/// tensor maps, of a packed factor, with a CrossTileReduction for pieces and, where k is split, for parts and counters.
 struct DevicePrinted {
   std::string text;
   std::vector<int> inputs;

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "codegen/contraction/box_loads.h"
+#include "codegen/contraction/cross_tile_text.h"
 #include "codegen/contraction/product_printer.h"
-#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -21,8 +21,8 @@ class DevicePrinter : public ProductPrinter {
   /// Nodes whose values are folded.
   static std::vector<int> folded_of(const Product& product) {
     std::vector<int> nodes;
-    if (!product.spread) return nodes;
-    for (const SpreadFold& fold : product.spread->folds)
+    if (!product.cross_tile) return nodes;
+    for (const CrossTileFold& fold : product.cross_tile->folds)
       nodes.push_back(product.kernel.reductions[static_cast<std::size_t>(fold.sum)].arg);
     return nodes;
   }
@@ -137,25 +137,25 @@ class DevicePrinter : public ProductPrinter {
       line(fmt::format("return {};", there.empty() ? "true" : there));
       close();
     }
-    if (!whole_.spread) return;
+    if (!whole_.cross_tile) return;
     const TilePlan plan = pieces_plan(tiling_);
-    const Pieces pieces = pieces_of(*whole_.spread, whole_.problem, plan);
+    const Pieces pieces = pieces_of(*whole_.cross_tile, whole_.problem, plan);
     open("PL_DEVICE float* piece(int batch, int row, int column) const {");
     line(fmt::format("const int tile = {}, slot = column / {} - tile * {} / {};", piece_of(pieces, plan, "column"),
-                     whole_.spread->run, tiling_.tile_columns, whole_.spread->run));
+                     whole_.cross_tile->run, tiling_.tile_columns, whole_.cross_tile->run));
     line(fmt::format("return pieces + {};", place_of_piece(whole_, pieces, "row", "tile", "slot")));
     close();
   }
 
   /// ", ProductFolds<1, 128, 0>": of the file's template, behind the policy.
   std::string folds() const {
-    if (!whole_.spread) return {};
+    if (!whole_.cross_tile) return {};
     unsigned centred = 0, bit = 1;
-    for (const SpreadFold& fold : whole_.spread->folds) {
+    for (const CrossTileFold& fold : whole_.cross_tile->folds) {
       centred |= fold.squares >= 0 ? bit : 0;
       bit *= 2;
     }
-    return fmt::format(", ProductFolds<{}, {}, {}>", folded_.size(), whole_.spread->run, centred);
+    return fmt::format(", ProductFolds<{}, {}, {}>", folded_.size(), whole_.cross_tile->run, centred);
   }
 
   void entry() override {

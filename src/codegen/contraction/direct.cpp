@@ -48,7 +48,7 @@ struct Dim {
 std::vector<Dim> dims_of(const Contraction& c, Operand operand, const Direct& direct) {
   const int row = (operand == Operand::a ? c.m : c.n).front(), k = c.k.front();
   std::vector<Dim> out{{k, direct.depth.coefficient_of(k)}, {row, direct.row.coefficient_of(row)}};
-  if (direct.carrier == Carrier::along_rows) std::swap(out[0], out[1]);
+  if (direct.load_mode == LoadMode::along_rows) std::swap(out[0], out[1]);
   for (const int v : c.batch) out.push_back({v, direct.row.coefficient_of(v)});
   return out;
 }
@@ -66,7 +66,7 @@ const Node* plain_load(const Kernel& kernel, int factor) {
 
 void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, std::int64_t begin,
                const std::vector<MapDim>& dims) {
-  const bool fp32 = carrier(plan, operand) == Carrier::registers;
+  const bool fp32 = load_mode(plan, operand) == LoadMode::registers;
   const int type = fp32 ? 7 : plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
   writer.open(fmt::format("PL_DEVICE void map_{}(u32 map, const char* from) {{", letter(operand)));
   writer.line(fmt::format("tensor_map_at(map, from + {}ll);", begin));
@@ -90,9 +90,9 @@ std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& c, Oper
   Direct out;
   out.input = load->input;
   if (in_chunks(kernel, *load, c.k)) {
-    out.carrier = Carrier::along_k;
+    out.load_mode = LoadMode::along_k;
   } else if (in_chunks(kernel, *load, operand == Operand::a ? c.m : c.n)) {
-    out.carrier = Carrier::along_rows;
+    out.load_mode = LoadMode::along_rows;
   } else {
     return std::nullopt;
   }
@@ -123,8 +123,8 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
                         const Direct& direct) {
   const char name = letter(operand);
   const auto dims = dims_of(c, operand, direct);
-  const bool along_k = direct.carrier == Carrier::along_k;
-  const bool fp32 = carrier(plan, operand) == Carrier::registers;
+  const bool along_k = direct.load_mode == LoadMode::along_k;
+  const bool fp32 = load_mode(plan, operand) == LoadMode::registers;
   const int rows = tile_rows(plan, operand), size = fp32 ? 4 : 2, line = 128 / size;
   PlaceWriter writer(kernel);
   std::vector<MapDim> map;
@@ -147,12 +147,12 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
 }
 
 int bringing_places(const TilePlan& plan, Operand operand) {
-  return carrier(plan, operand) == Carrier::along_k ? tile_rows(plan, operand) / 16 : 1;
+  return load_mode(plan, operand) == LoadMode::along_k ? tile_rows(plan, operand) / 16 : 1;
 }
 
 namespace {
 
-/// What the text of a feeder knows of an operand's tiles and stages.
+/// What the text of a producer knows of an operand's tiles and stages.
 struct Brought {
   char name;
   int rows, places;
@@ -170,7 +170,7 @@ Brought brought(const Problem& problem, const TilePlan& plan, Operand operand) {
           .places = bringing_places(plan, operand),
           .across = across,
           .step = std::max(1, 128 / across),
-          .along_k = carrier(plan, operand) == Carrier::along_k,
+          .along_k = load_mode(plan, operand) == LoadMode::along_k,
           .whole = limit % rows == 0,
           .deep = extents_of(problem, plan).depth == problem.k,
           .limit = limit};
@@ -183,7 +183,7 @@ std::string place_along_rows(const TilePlan& plan) {
   return fmt::format("chunk / 8 * {} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16", plan.bk * 128);
 }
 
-/// The functions that split an operand of fp32: load_a, put_a and doubt_a (see print_bringing()).
+/// The functions that split an operand of fp32: load_a, put_a and flag_a (see print_bringing()).
 std::string print_splitting(const Problem& problem, const TilePlan& plan, Operand operand) {
   const auto [name, rows, places, across, step, along_k, whole, deep, limit] = brought(problem, plan, operand);
   const int chunks = chunks_converted(plan, operand), tops = splitting_tops(plan, operand);
@@ -223,7 +223,7 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
                      along_k ? "i" : "j"));
   });
   line("}");
-  line(fmt::format("PL_DEVICE void doubt_{}(unsigned (&top)[{}], int* doubt) {{", name, tops));
+  line(fmt::format("PL_DEVICE void flag_{}(unsigned (&top)[{}], int* fallback) {{", name, tops));
   line("  bool odd = false;");
   line("#pragma unroll");
   line(fmt::format("  for (int i = 0; i < {}; ++i) {{", tops));
@@ -235,7 +235,7 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
   line("    odd = odd | !fits_unscaled(top[i]);");
   line("    top[i] = 0;");
   line("  }");
-  line("  if (odd) *doubt = 1;");
+  line("  if (odd) *fallback = 1;");
   line("}");
   return out;
 }
@@ -243,7 +243,7 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
 }  // namespace
 
 int splitting_tops(const TilePlan& plan, Operand operand) {
-  return carrier(plan, operand) == Carrier::along_k ? bringing_places(plan, operand) : 8;
+  return load_mode(plan, operand) == LoadMode::along_k ? bringing_places(plan, operand) : 8;
 }
 
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand) {

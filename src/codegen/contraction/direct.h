@@ -17,7 +17,7 @@ namespace planish::codegen::contraction {
 class PlaceWriter;
 
 struct Direct {
-  Carrier carrier = Carrier::along_k;
+  LoadMode load_mode = LoadMode::along_k;
   int input = -1;       ///< of the kernel
   ir::IndexExpr row;    ///< of the element at k = 0, over the variables of the factor's rows and of the batch
   ir::IndexExpr depth;  ///< what k adds
@@ -46,7 +46,7 @@ std::string print_places(const Kernel& kernel, const Contraction& contraction, O
 /// Whether a tile of the factor is a box of a tensor of at most five dims: its rows and its k are one variable each.
 bool is_box(const Contraction& contraction, Operand operand, const Direct& direct);
 
-/// What a feeder that has tensor maps does for such an operand, in functions of one thread:
+/// What a producer that has tensor maps does for such an operand, in functions of one thread:
 ///
 /// - `map_a(map, a)`: makes the 128 bytes at the shared address `map`, which are zeros, a map of the operand at `a`.
 /// - `fetch_a(to, map, product, row, k, barrier)`: asks for the tile's columns k … k + bk, zeros where there is
@@ -54,7 +54,7 @@ bool is_box(const Contraction& contraction, Operand operand, const Direct& direc
 std::string print_boxes(const Kernel& kernel, const Contraction& contraction, const TilePlan& plan, Operand operand,
                         const Direct& direct);
 
-/// What the feeder does for such an operand of a tile, in functions of one of its 128 threads:
+/// What the producer does for such an operand of a tile, in functions of one of its 128 threads:
 ///
 /// - `find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.
 /// - `bring_a(to, a, at, k, thread)`: copies the tile's columns k … k + bk into the part of a stage that begins at
@@ -67,7 +67,7 @@ std::string print_boxes(const Kernel& kernel, const Contraction& contraction, co
 ///   nothing.
 /// - `put_a(to, v, top, thread)`: writes both parts of them, and raises `top`, bits of the largest magnitudes by
 /// row.
-/// - `doubt_a(top, doubt)`: sets `*doubt` if one of these is not fits_unscaled(), and clears them.
+/// - `flag_a(top, fallback)`: sets `*fallback` if one of these is not fits_unscaled(), and clears them.
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand);
 int bringing_places(const TilePlan& plan, Operand operand);
 int splitting_tops(const TilePlan& plan, Operand operand);

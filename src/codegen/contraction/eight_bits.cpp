@@ -15,20 +15,20 @@ namespace {
 
 constexpr std::int64_t chunk = 16;  ///< elements of a tensor map's smallest step
 
-const Node& node_of(const Kernel& kernel, int id) {
+const Node& node_at(const Kernel& kernel, int id) {
   return kernel.nodes[static_cast<std::size_t>(id)];
 }
 
 /// Behind casts, which keep what 8 bits hold.
 int without_casts(const Kernel& kernel, int id) {
-  while (node_of(kernel, id).op == Op::cast &&
-         (node_of(kernel, id).dtype == DType::f32 || is_half(node_of(kernel, id).dtype)))
-    id = node_of(kernel, id).args[0];
+  while (node_at(kernel, id).op == Op::cast &&
+         (node_at(kernel, id).dtype == DType::f32 || is_half(node_at(kernel, id).dtype)))
+    id = node_at(kernel, id).args[0];
   return id;
 }
 
 bool is_eight_bit_load(const Kernel& kernel, int id) {
-  const Node& node = node_of(kernel, id);
+  const Node& node = node_at(kernel, id);
   return node.op == Op::load && !gathers(node) && node.where.empty() &&
          (node.dtype == DType::f8_e4m3 || node.dtype == DType::f8_e5m2) &&
          kernel.inputs[static_cast<std::size_t>(node.input)].dtype == node.dtype;
@@ -54,7 +54,7 @@ std::int64_t run_of(const ir::IndexExpr& e, int variable) {
 std::int64_t run_of(const Kernel& kernel, int root, int variable) {
   std::int64_t run = 0;
   for (const int id : printing::closure(kernel, std::vector<int>{root}, [](int) { return false; })) {
-    const Node& node = node_of(kernel, id);
+    const Node& node = node_at(kernel, id);
     if (gathers(node) || node.op == Op::reduced || node.op == Op::scanned) return 1;
     run = std::gcd(run, run_of(node.index, variable));
     for (const ir::Bound& bound : node.where) run = std::gcd(run, run_of(bound.e, variable));
@@ -70,12 +70,12 @@ struct Factor {
 std::optional<Factor> factor_of(const Kernel& kernel, const Contraction& c, Operand operand) {
   const int root = without_casts(kernel, operand == Operand::a ? c.first : c.second);
   if (is_eight_bit_load(kernel, root)) return Factor{.load = root, .scale = std::nullopt};
-  const Node& node = node_of(kernel, root);
+  const Node& node = node_at(kernel, root);
   if (node.op != Op::mul || node.dtype == DType::f64) return std::nullopt;
   for (const int side : {0, 1}) {
     const int load = without_casts(kernel, node.args[static_cast<std::size_t>(side)]);
     const int scale = node.args[static_cast<std::size_t>(1 - side)];
-    if (!is_eight_bit_load(kernel, load) || node_of(kernel, scale).dtype != DType::f32) continue;
+    if (!is_eight_bit_load(kernel, load) || node_at(kernel, scale).dtype != DType::f32) continue;
     if (run_of(kernel, scale, c.k.front()) % eight_bit_step != 0) return std::nullopt;
     const int row = (operand == Operand::a ? c.m : c.n).front();
     return Factor{.load = load, .scale = BlockScale{.node = scale, .rows = run_of(kernel, scale, row)}};
@@ -85,7 +85,7 @@ std::optional<Factor> factor_of(const Kernel& kernel, const Contraction& c, Oper
 
 /// As a tensor map reaches it, in chunks along k.
 std::optional<Direct> direct_in_chunks(const Kernel& kernel, const Contraction& c, int load) {
-  const Node& node = node_of(kernel, load);
+  const Node& node = node_at(kernel, load);
   const int k = c.k.front();
   if (!node.index.is_affine() || node.index.coefficient_of(k) != 1 || node.index.constant_term() < 0 ||
       node.index.constant_term() % chunk != 0 || kernel.space.extent(k) % chunk != 0)
@@ -95,7 +95,7 @@ std::optional<Direct> direct_in_chunks(const Kernel& kernel, const Contraction& 
     if (term.atom.variable != k && (term.coefficient < 0 || term.coefficient % chunk != 0)) return std::nullopt;
     (term.atom.variable == k ? depth : row).push_back(term);
   }
-  return Direct{.carrier = Carrier::along_k,
+  return Direct{.load_mode = LoadMode::along_k,
                 .input = node.input,
                 .row = ir::IndexExpr::build(node.index.constant_term(), std::move(row)),
                 .depth = ir::IndexExpr::build(0, std::move(depth))};
@@ -126,7 +126,7 @@ std::optional<Product> with_parts_joined(const Product& from) {
 }  // namespace
 
 std::shared_ptr<const Product> eight_bit_product(const Product& from) {
-  if (from.sliding || from.pool || from.spread || !from.taps.empty() || from.kernel.outputs.size() != 1 ||
+  if (from.implicit || from.pool || from.cross_tile || !from.taps.empty() || from.kernel.outputs.size() != 1 ||
       !is_half(from.kernel.outputs.front().dtype) || from.kernel.across > 0)
     return nullptr;
   if (std::ranges::count_if(from.kernel.inputs, [](const Input& input) { return is_float8(input.dtype); }) < 2)
@@ -140,8 +140,8 @@ std::shared_ptr<const Product> eight_bit_product(const Product& from) {
   out->direct_a = direct_in_chunks(kernel, out->c, a->load);
   out->direct_b = direct_in_chunks(kernel, out->c, b->load);
   if (!out->direct_a || !out->direct_b) return nullptr;
-  out->bits = EightBits{.a = node_of(kernel, a->load).dtype,
-                        .b = node_of(kernel, b->load).dtype,
+  out->bits = EightBits{.a = node_at(kernel, a->load).dtype,
+                        .b = node_at(kernel, b->load).dtype,
                         .scale_a = a->scale,
                         .scale_b = b->scale};
   return std::make_shared<const Product>(std::move(*out));

@@ -30,7 +30,7 @@ constexpr std::string_view share_text =
     ": "
     "share_of_columns(count, most - 1); }";
 
-constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
+constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see EpilogueVisitor)
 
 /// Stores a run of neighbours at an address that is aligned to all of it.
 constexpr std::string_view put_text = R"(template <bool streaming, typename Word>
@@ -63,8 +63,8 @@ PL_DEVICE void get_pair(const float* from, float (&v)[2]) {
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
  public:
-  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form)
-      : kernel_(kernel), c_(c), sliding_(sliding), form_(form), writer_(kernel) {
+  StorePrinter(const Kernel& kernel, const Contraction& c, const ImplicitOperand* implicit, StoreForm form)
+      : kernel_(kernel), c_(c), implicit_(implicit), form_(form), writer_(kernel) {
     writer_.fast = form.fast;
     writer_.streaming = form.streaming;
     writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
@@ -83,21 +83,21 @@ class StorePrinter {
       (reads && by_row ? loads_ : own_).push_back(id);
     }
     apart_ = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
-    if (!slides(Operand::a) && !in_boxes(Operand::a)) {
+    if (!is_implicit(Operand::a) && !in_boxes(Operand::a)) {
       count_phases();
       // Loads ask for whole runs.
-      if (!loads_.empty() || form.weave) weave_ = woven();
-      if (run_along_rows()) weave_ = rows_at_once;
+      if (!loads_.empty() || form.interleave) interleave_ = interleaved();
+      if (run_along_rows()) interleave_ = rows_at_once;
     }
     beside_ = neighbours();
     if (beside_ > 1 && is_half(kernel.outputs.front().dtype)) keep_columns(moves);
-    if (form.overlap > 0) sectors_ = sectors_of(kernel, c, sliding);
+    if (form.overlap > 0) sectors_ = sectors_of(kernel, c, implicit);
   }
 
   /// Whether neighbouring threads store a run of what `sectors` says, and nothing is loaded for each result.
-  bool may_overlap(const Sectors& sectors) const { return loads_.empty() && (sectors.phase < 0 || weave_ > 1); }
+  bool may_overlap(const Sectors& sectors) const { return loads_.empty() && (sectors.phase < 0 || interleave_ > 1); }
 
-  bool may_choose_to_weave() const { return !slides(Operand::a) && loads_.empty() && woven() > 1; }
+  bool may_choose_to_interleave() const { return !is_implicit(Operand::a) && loads_.empty() && interleaved() > 1; }
 
   Epilogue print() {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
@@ -105,7 +105,7 @@ class StorePrinter {
     if (beside_ > 1) writer_.out += std::string(neighbours_text()) + std::string(put_text);
     if (beside_ > 1 && !loads_.empty()) writer_.out += get_text;
     epilogue.begins = sectors_.has_value();
-    if (sectors_) print_edge(writer_, *sectors_, kernel_, *sliding_);
+    if (sectors_) print_edge(writer_, *sectors_, kernel_, *implicit_);
     open_store(writer_, epilogue, form_.name);
     if (sectors_) {
       writer_.line("int before_mask, behind_mask;");
@@ -113,9 +113,11 @@ class StorePrinter {
                                writer_.coordinate()));
     }
     writer_.decode("batch", c_.batch);
-    if (weave_ > 1)
-      writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
-    writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
+    if (interleave_ > 1)
+      writer_.line(
+          fmt::format("constexpr int interleave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", interleave_));
+    writer_.line(interleave_ > 1 ? "constexpr int step = 32 / interleave;"
+                                 : "constexpr int interleave = 1, step = 32;");
     writer_.fold = "folded";
     if (beside_ > 1) {
       // Short rows have more threads than such runs.
@@ -133,7 +135,7 @@ class StorePrinter {
   }
 
  private:
-  bool slides(Operand operand) const { return sliding_ != nullptr && sliding_->operand == operand; }
+  bool is_implicit(Operand operand) const { return implicit_ != nullptr && implicit_->operand == operand; }
 
   bool in_boxes(Operand operand) const { return form_.boxes != nullptr && form_.boxes->operand() == operand; }
 
@@ -149,7 +151,7 @@ class StorePrinter {
 
   /// How many rows memory runs through before the next column; 1 where it does not. Neighbouring threads then have
   /// these rows of a column: they store a run, as long as they find their places cheaply.
-  std::int64_t woven() const {
+  std::int64_t interleaved() const {
     if (phase_variables_ == 0 || c_.n.empty()) return 1;
     const ir::IndexExpr& place = kernel_.outputs.front().index;
     const std::int64_t count = kernel_.space.extent(c_.m.back());
@@ -168,7 +170,7 @@ class StorePrinter {
   /// read so, too; of fp32 one by one, and so are results then stored.
   std::int64_t neighbours() const {
     const bool half = is_half(kernel_.outputs.front().dtype);
-    if (apart_ || (!loads_.empty() && !half) || weave_ > 1 || c_.n.empty()) return 1;
+    if (apart_ || (!loads_.empty() && !half) || interleave_ > 1 || c_.n.empty()) return 1;
     const std::int64_t most = half ? 2 : 4;
     for (std::int64_t count = most; count > 1; count /= 2) {
       if (are_neighbours(count)) return count;
@@ -180,8 +182,8 @@ class StorePrinter {
     const int v = c_.n.back();
     if (kernel_.space.extent(v) % count != 0) return false;
     if (in_boxes(Operand::b) && !form_.boxes->are_neighbours(v, count)) return false;
-    if (slides(Operand::b)) {
-      const Slide& last = sliding_->slides.back();
+    if (is_implicit(Operand::b)) {
+      const ImplicitDim& last = implicit_->dims.back();
       if (last.row != v || last.rows % count != 0 || last.places % count != 0) return false;
     }
     const DType first = kernel_.outputs.front().dtype;
@@ -232,19 +234,20 @@ class StorePrinter {
   /// the last of a dim, if there are such.
   std::string decode(const std::string& linear, const std::vector<int>& variables, Operand operand) {
     if (in_boxes(operand)) return form_.boxes->print(writer_, linear);
-    if (!slides(operand)) {
+    if (!is_implicit(operand)) {
       writer_.decode(linear, variables);
       return {};
     }
-    return print_position(writer_, *sliding_, linear);
+    return print_position(writer_, *implicit_, linear);
   }
 
   /// Row `r`. Calls begin at multiples of their rows.
   void row() {
-    const bool woven_rows = weave_ > 1 && phase_variables_ == 0;
-    writer_.line(woven_rows ? "const int row = y + r + lane % weave;" : "const int row = y + r;");
+    const bool interleaved_rows = interleave_ > 1 && phase_variables_ == 0;
+    writer_.line(interleaved_rows ? "const int row = y + r + lane % interleave;" : "const int row = y + r;");
     if (!in_boxes(Operand::a))
-      writer_.line(fmt::format("if (!all && row >= {}) break;", slides(Operand::a) ? sliding_->positions() : c_.rows));
+      writer_.line(
+          fmt::format("if (!all && row >= {}) break;", is_implicit(Operand::a) ? implicit_->positions() : c_.rows));
     if (phase_variables_ == 0) {
       const std::string there = decode("row", c_.m, Operand::a);
       if (!there.empty()) writer_.line(fmt::format("if (!({})) continue;", there));
@@ -261,20 +264,20 @@ class StorePrinter {
       const std::int64_t count = kernel_.space.extent(c_.m[i]);
       later /= count;
       std::string phase = fmt::format("({} ? r : row) / {} % {}", whole, later, count);
-      if (weave_ > 1 && i + 1 == c_.m.size()) phase = fmt::format("weave > 1 ? lane % weave : {}", phase);
+      if (interleave_ > 1 && i + 1 == c_.m.size()) phase = fmt::format("weave > 1 ? lane % interleave : {}", phase);
       writer_.line(fmt::format("const {} d{} = {};", writer_.coordinate(), c_.m[i], phase));
     }
   }
 
   /// Column `j`, and where it is one.
   void column() {
-    writer_.line("const int at = x + j + lane / weave;");
+    writer_.line("const int at = x + j + lane / interleave;");
     const std::string there = decode("at", c_.n, Operand::b);
     writer_.line(fmt::format("const bool there = {}{};", is_column(), there.empty() ? "" : " & " + there));
   }
 
   /// That `at` is a column; where tiles overlap, whose it is comes later.
-  std::string is_column() const { return sectors_ ? fmt::format("(at < {})", sliding_->positions()) : "(at < end)"; }
+  std::string is_column() const { return sectors_ ? fmt::format("(at < {})", implicit_->positions()) : "(at < end)"; }
 
   /// Leaves to the tiles before and behind what is in their sectors, of `span` columns from `j` on: only those that
   /// are near an end of the tile are asked.
@@ -344,7 +347,7 @@ class StorePrinter {
 
   /// The rest of the function, where `index` is the element of what was loaded ahead.
   void finish(std::string_view index) {
-    writer_.line("const float folded = sums(r + lane % weave, j + lane / weave);");
+    writer_.line("const float folded = sums(r + lane % interleave, j + lane / interleave);");
     compute(index);
     writer_.open("if (ok) {");
     writer_.stores();
@@ -511,13 +514,13 @@ class StorePrinter {
   void in_batches() {
     const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
     const std::size_t some = std::bit_floor(std::max<std::size_t>(most / rows_at_once / loads_.size(), 1));
-    const std::string_view index = apart_ ? "[i][r / weave]" : "[i][j / step]";
+    const std::string_view index = apart_ ? "[i][r / interleave]" : "[i][j / step]";
     writer_.line(apart_ ? fmt::format("constexpr int some = share_of_columns(columns / step, {});",
-                                      some * static_cast<std::size_t>(weave_))
+                                      some * static_cast<std::size_t>(interleave_))
                         : fmt::format("constexpr int some = rows < {0} ? rows : {0};", some));
     loop("1", apart_ ? "int first = 0; first < columns; first += some * step"
                      : "int first = 0; first < rows; first += some");
-    arrays(apart_ ? "[some][rows / weave]" : "[some][(columns + step - 1) / step]");
+    arrays(apart_ ? "[some][rows / interleave]" : "[some][(columns + step - 1) / step]");
     for (const bool loads : {true, false}) {
       loop("", "int i = 0; i < some; ++i");
       writer_.line(apart_ ? "const int j = first + i * step;" : "const int r = first + i;");
@@ -529,7 +532,7 @@ class StorePrinter {
 
   const Kernel& kernel_;
   const Contraction& c_;
-  const Sliding* sliding_;
+  const ImplicitOperand* implicit_;
   const StoreForm form_;
   PlaceWriter writer_;
   std::vector<int> roots_;
@@ -539,7 +542,7 @@ class StorePrinter {
   bool apart_ = false;       ///< columns are apart in memory
   std::int64_t phases_ = 1;  ///< settings of the last variables of rows that each call has
   std::size_t phase_variables_ = 0;
-  std::int64_t weave_ = 1;
+  std::int64_t interleave_ = 1;
   std::int64_t beside_ = 1;          ///< neighbours that a thread may store at once
   bool in_run_ = false;              ///< what was loaded is as memory has it, what columns have in common is at hand
   std::vector<int> columns_, kept_;  ///< what is of columns alone; what the others need of it
@@ -548,11 +551,11 @@ class StorePrinter {
 
 }  // namespace
 
-std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::string_view linear) {
-  writer.decode(fmt::format("(unsigned)({}) / {}", linear, sliding.plane), sliding.apart);
-  std::int64_t later = sliding.plane;
+std::string print_position(PlaceWriter& writer, const ImplicitOperand& implicit, std::string_view linear) {
+  writer.decode(fmt::format("(unsigned)({}) / {}", linear, implicit.plane), implicit.apart);
+  std::int64_t later = implicit.plane;
   std::string there;
-  for (const Slide& slide : sliding.slides) {
+  for (const ImplicitDim& slide : implicit.dims) {
     later /= slide.places;
     writer.line(fmt::format("const {} d{} = (unsigned)({}) / {} % {};", writer.coordinate(), slide.row, linear, later,
                             slide.places));
@@ -603,17 +606,19 @@ void open_fold(PlaceWriter& writer, const Epilogue& epilogue) {
       epilogue.parameters));
 }
 
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form) {
-  return StorePrinter(kernel, c, sliding, form).print();
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const ImplicitOperand* implicit, StoreForm form) {
+  return StorePrinter(kernel, c, implicit, form).print();
 }
 
-bool can_weave(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
-  return StorePrinter(kernel, c, sliding, {}).may_choose_to_weave();
+bool can_interleave(const Kernel& kernel, const Contraction& c, const ImplicitOperand* implicit) {
+  return StorePrinter(kernel, c, implicit, {}).may_choose_to_interleave();
 }
 
-int overlap_of(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool weave) {
-  const auto sectors = sectors_of(kernel, c, sliding);
-  return sectors && StorePrinter(kernel, c, sliding, {.weave = weave}).may_overlap(*sectors) ? sectors->overlap : 0;
+int overlap_of(const Kernel& kernel, const Contraction& c, const ImplicitOperand* implicit, bool interleave) {
+  const auto sectors = sectors_of(kernel, c, implicit);
+  return sectors && StorePrinter(kernel, c, implicit, {.interleave = interleave}).may_overlap(*sectors)
+             ? sectors->overlap
+             : 0;
 }
 
 bool has_fast_forms(const Kernel& kernel) {

@@ -16,9 +16,9 @@ std::string exponent_of(const Problem& problem, const TilePlan& plan, Operand op
   const Extents extents = extents_of(problem, plan);
   std::int64_t each = operand == Operand::a ? extents.rows_a : extents.rows_b;
   std::string place(row);
-  if (problem.slides(operand)) {
-    each = problem.columns->positions / problem.columns->image;
-    place = fmt::format("({}) / {}", row, problem.columns->image);
+  if (problem.is_implicit(operand)) {
+    each = problem.im2col->positions / problem.im2col->image;
+    place = fmt::format("({}) / {}", row, problem.im2col->image);
     if (names.reaches_over) place = fmt::format("min({}, {})", place, each - 1);
   }
   const std::string before = problem.moves(operand) ? fmt::format("{} * {} + ", names.product, each) : "";

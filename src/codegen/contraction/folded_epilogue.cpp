@@ -138,14 +138,14 @@ class FoldPrinter {
 
   /// The lane's row `h`, or where there is none the last one, of which nothing is stored.
   void row() {
-    const bool slides = product_.problem.slides(Operand::a);
-    const std::int64_t rows = slides ? product_.sliding->positions() : product_.c.rows;
+    const bool slides = product_.problem.is_implicit(Operand::a);
+    const std::int64_t rows = slides ? product_.implicit->positions() : product_.c.rows;
     writer_.line("const int at = y + lane / 4 + 8 * h;");
     writer_.line(fmt::format("const int row = all ? at : min(at, {});", rows - 1));
     writer_.line(fmt::format("bool inside = all || at < {};", rows));
     if (!slides) {
       writer_.decode("row", product_.c.m);
-    } else if (const std::string there = print_position(writer_, *product_.sliding, "row"); !there.empty()) {
+    } else if (const std::string there = print_position(writer_, *product_.implicit, "row"); !there.empty()) {
       writer_.line(fmt::format("inside = inside & ({});", there));
     }
   }

@@ -19,8 +19,8 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.bm = value("tile_m", 128);
   // Others that store while one multiplies.
   const int others = value("pingpong", 0);
-  plan.turns = others != 0 ? 1 : 0;
-  plan.consumers = plan.turns != 0 ? others + 1 : plan.bm / 64;
+  plan.ping_pong = others != 0 ? 1 : 0;
+  plan.consumers = plan.ping_pong != 0 ? others + 1 : plan.bm / 64;
   plan.bn = value("tile_n", 128);
   plan.bk = value("tile_k", 64);
   plan.stages = value("stages", 3);
@@ -32,14 +32,14 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   const int direct = value("direct", 0);
   plan.maps = direct >= 2 ? 1 : 0;
   plan.stationary = value("stationary", 0);
-  if (product.sliding) {
-    if (direct == 1 && can_read_strips(product)) plan.carrier_b = Carrier::strips;
+  if (product.implicit) {
+    if (direct == 1 && can_read_strips(product)) plan.load_mode_b = LoadMode::strips;
   } else if (direct == 3) {
-    if (can_split_in_registers(product)) plan.carrier_a = Carrier::registers;
+    if (can_split_in_registers(product)) plan.load_mode_a = LoadMode::registers;
   } else if (direct != 0 && (narrow || (product.direct_a && product.direct_b))) {
     // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
-    if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;
-    if (product.direct_b && fits(product.direct_b->carrier, plan.bn)) plan.carrier_b = product.direct_b->carrier;
+    if (product.direct_a && fits(product.direct_a->load_mode, plan.bm)) plan.load_mode_a = product.direct_a->load_mode;
+    if (product.direct_b && fits(product.direct_b->load_mode, plan.bn)) plan.load_mode_b = product.direct_b->load_mode;
   }
   return with_exchange(product.problem, with_strips(product.problem, plan), device.shared_bytes);
 }
@@ -61,13 +61,13 @@ Genome with_all_packed(Genome genome) {
 }
 
 bool can_split_in_registers(const Product& product) {
-  return !narrow_type(product.kernel, product.c) && product.direct_a && product.direct_a->carrier == Carrier::along_k &&
-         is_box(product.c, Operand::a, *product.direct_a);
+  return !narrow_type(product.kernel, product.c) && product.direct_a &&
+         product.direct_a->load_mode == LoadMode::along_k && is_box(product.c, Operand::a, *product.direct_a);
 }
 
 bool can_read_strips(const Product& product) {
-  return product.sliding && product.problem.slides(Operand::b) && !wasted(product) &&
-         can_read_strips(product.kernel, product.c, *product.sliding);
+  return product.implicit && product.problem.is_implicit(Operand::b) && !wasted(product) &&
+         can_read_strips(product.kernel, product.c, *product.implicit);
 }
 
 const Product& way_of(const Product& product, const Genome& genome) {

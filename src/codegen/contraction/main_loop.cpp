@@ -18,15 +18,15 @@ std::string MainLoopPrinter::print() {
   out_ += device_text(files);
   instruction();
   if (plan_.spin_limit > 0) wait_or_trap();
-  if (problem_.columns) taps();
-  out_ += attachment_.prelude;
+  if (problem_.im2col) taps();
+  out_ += visitor_.prelude;
   out_ += places_;
   if (brings(plan_)) {
     for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
   }
   out_ += "// ---- kernel ----\n";
   head();
-  feeder();
+  producer();
   multiplier();
   line("}");
   return std::move(out_);
@@ -38,7 +38,7 @@ void MainLoopPrinter::instruction() {
   const bool split = splits_in_registers(plan_);
   const std::string_view type = plan_.element == Element::f16 ? "f16" : "bf16";
   // What lies along its rows is transposed as it is read.
-  const auto across = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? 1 : 0; };
+  const auto across = [&](Operand operand) { return load_mode(plan_, operand) == LoadMode::along_rows ? 1 : 0; };
   const std::int64_t columns = run_columns(problem_, plan_);
   if (split) {
     line(fmt::format("PL_WGMMA_REGISTERS(multiply_rows, {}, \"{}\", {})", columns, type, across(Operand::b)));
@@ -70,8 +70,8 @@ void MainLoopPrinter::wait(std::string_view barrier, std::string_view parity) {
 
 void MainLoopPrinter::taps() {
   std::string all;
-  for (const std::int64_t offset : problem_.columns->offsets) all += (all.empty() ? "" : ", ") + number(offset) + "ll";
-  line("__constant__ long long tap_offsets[" + number(static_cast<std::int64_t>(problem_.columns->offsets.size())) +
+  for (const std::int64_t offset : problem_.im2col->offsets) all += (all.empty() ? "" : ", ") + number(offset) + "ll";
+  line("__constant__ long long tap_offsets[" + number(static_cast<std::int64_t>(problem_.im2col->offsets.size())) +
        "] = {" + all + "};");
 }
 
@@ -84,8 +84,8 @@ void MainLoopPrinter::head() {
     }
   }
   line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
-       ") planish_kernel(" + operands + attachment_.parameters + (maps() ? ", char* __restrict__ maps" : "") +
-       (doubts(plan_) ? ", int* __restrict__ doubts" : "") + ") {");
+       ") planish_kernel(" + operands + visitor_.parameters + (maps() ? ", char* __restrict__ maps" : "") +
+       (needs_fallback(plan_) ? ", int* __restrict__ fallbacks" : "") + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   const std::string mask = reads(plan_) ? "1023u" : "127u";
   line("const u32 base = (shared_address(pl_smem) + " + mask + ") & ~" + mask + ";");
@@ -94,7 +94,7 @@ void MainLoopPrinter::head() {
        number(plan_.stages * 8) + ";");
   if (plan_.stationary != 0)
     line("const u32 slices = base + " + number(stages) + ", there = empty + " +
-         number(plan_.stages * 8 + (plan_.turns != 0 ? 32 : 0)) + ";");
+         number(plan_.stages * 8 + (plan_.ping_pong != 0 ? 32 : 0)) + ";");
   line("const int group = warpgroup_number();");
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
@@ -102,17 +102,17 @@ void MainLoopPrinter::head() {
   const std::size_t own = brings(plan_) || reads_strips(plan_) ? unpacked().size() : 0;
   line("barrier_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
   // Each warp leaves a stage when its own reads are done.
-  line("barrier_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
+  line("barrier_init(empty + i * 8, " + number(plan_.ping_pong != 0 ? 4 : 4 * plan_.consumers) + ");");
   line("}");
-  for (int w = 0; plan_.turns != 0 && w < plan_.consumers; ++w)
+  for (int w = 0; plan_.ping_pong != 0 && w < plan_.consumers; ++w)
     line("barrier_init(empty + " + number(8 * (plan_.stages + w)) + ", 4);");
   if (plan_.stationary != 0) line("barrier_init(there, 1);");
   line("barrier_init_fence();");
   line("}");
-  if (problem_.columns) zeros();
+  if (problem_.im2col) zeros();
   if (maps()) maps_of_operands();
-  if (doubts(plan_) && !reads_strips(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
-  lifts() ? lift_columns() : line("__syncthreads();");
+  if (needs_fallback(plan_) && !reads_strips(plan_)) line("if (threadIdx.x == 0) fallbacks[blockIdx.x] = 0;");
+  scales_columns() ? read_column_scales() : line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
 }
@@ -214,15 +214,15 @@ void MainLoopPrinter::pass() {
 std::vector<Operand> MainLoopPrinter::unpacked() const {
   std::vector<Operand> out;
   for (const Operand operand : {Operand::a, Operand::b}) {
-    if (carrier(plan_, operand) != Carrier::packed) out.push_back(operand);
+    if (load_mode(plan_, operand) != LoadMode::packed) out.push_back(operand);
   }
   return out;
 }
 
-Attachment plain_store(const Problem& problem) {
+EpilogueVisitor plain_store(const Problem& problem) {
   const std::string n = number(problem.n);
-  Attachment attachment;
-  attachment.prelude =
+  EpilogueVisitor visitor;
+  visitor.prelude =
       "template <int rows, int columns, bool all, typename Sums>\n"
       "PL_DEVICE void store_sums(float* c, int slice, int y, int x, int end, int lane, Sums sums) {\n"
       "  float* const p = c + ((long long)slice * " +
@@ -234,9 +234,9 @@ Attachment plain_store(const Problem& problem) {
       "    for (int i = lane; i < columns; i += 32)\n"
       "      if ((all || y + r < " +
       number(problem.m) + ") && x + i < end) p[(long long)r * " + n + " + i] = sums(r, i);\n}\n";
-  attachment.parameters = "float* __restrict__ c";
-  attachment.arguments = "c, ";
-  return attachment;
+  visitor.parameters = "float* __restrict__ c";
+  visitor.arguments = "c, ";
+  return visitor;
 }
 
 std::string only_if_any(std::string source, const std::string& name, std::int64_t count, const std::string& condition) {
@@ -250,11 +250,11 @@ std::string only_if_any(std::string source, const std::string& name, std::int64_
   return source;
 }
 
-Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
+Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const EpilogueVisitor& visitor,
                                  int multiprocessors, std::int64_t shared_limit, const std::string& places) {
   PLANISH_CHECK(check(problem, plan, shared_limit));
   MainLoop loop;
-  loop.source = MainLoopPrinter(problem, plan, attachment, places).print();
+  loop.source = MainLoopPrinter(problem, plan, visitor, places).print();
   loop.threads = threads(plan);
   loop.shared_bytes = shared_bytes(problem, plan);
   loop.blocks = blocks_of(problem, plan, std::int64_t{multiprocessors} * plan.blocks);

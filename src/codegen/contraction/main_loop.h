@@ -7,7 +7,7 @@
 namespace planish::codegen::contraction {
 
 /// What a main loop is printed into: who gets its results.
-struct Attachment {
+struct EpilogueVisitor {
   std::string prelude;     ///< text before the kernel, behind sm90/contraction.cuh
   std::string parameters;  ///< of the kernel, behind its operands
   /// Of a function `store_sums<rows, columns, all>`, in front of (slice, row, column, end, lane, sums): a warp stores C
@@ -31,8 +31,8 @@ struct Attachment {
   bool stores = true;  ///< there is a `store_sums`
 };
 
-/// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
-Attachment plain_store(const Problem& problem);
+/// The visitor that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
+EpilogueVisitor plain_store(const Problem& problem);
 
 /// A kernel's text and how it is launched.
 struct MainLoop {
@@ -44,13 +44,13 @@ struct MainLoop {
 
 constexpr std::int64_t map_bytes = 256;  ///< of a block, for both operands
 
-/// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the attachment's.
+/// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the visitor's.
 /// `places`: print_places() of those that are not packed, or with tensor maps print_boxes(); a last argument then
-/// points to map_bytes for each block, aligned to 128. Where the plan has doubts() one more points to an int for each
-/// block: not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong. Where strips
-/// are read these are the notes of print_strip_reader(), which are 0 before, and `images` of them are images'. Errors
-/// are check()'s.
-Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
+/// points to map_bytes for each block, aligned to 128. Where the plan has needs_fallback() one more points to an int
+/// for each block: not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong.
+/// Where strips are read these are the notes of print_strip_reader(), which are 0 before, and `images` of them are
+/// images'. Errors are check()'s.
+Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const EpilogueVisitor& visitor,
                                  int multiprocessors, std::int64_t shared_limit = 232448,
                                  const std::string& places = {});
 

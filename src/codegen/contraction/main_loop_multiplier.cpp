@@ -20,7 +20,7 @@ void MainLoopPrinter::steps(int accumulator, const std::string& keep) {
   }
 }
 
-/// Tells the feeder that this warp is done with the stage before.
+/// Tells the producer that this warp is done with the stage before.
 void MainLoopPrinter::release(const std::string& condition) {
   line("if (" + condition + "lane == 0) barrier_arrive(empty + (stage == 0 ? " + number(plan_.stages - 1) +
        " : stage - 1) * 8);");
@@ -60,12 +60,12 @@ void MainLoopPrinter::add_up() {
 }
 
 /// Sums of rows that have to be scaled, and sums that are not finite: a part that vanished may have met an Inf.
-void MainLoopPrinter::doubt() {
+void MainLoopPrinter::flag_fallback() {
   line(splits_in_registers(plan_) ? "bool odd_ones = odd_rows_seen(top);" : "bool odd_ones = false;");
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) odd_ones = odd_ones | !is_finite(" +
        (promotes(plan_) ? "sum" : "high") + "[i]);");
-  line("if (odd_ones) doubts[" + (reads_strips(plan_) ? number(attachment_.images) : "blockIdx.x") + "] = 1;");
+  line("if (odd_ones) fallbacks[" + (reads_strips(plan_) ? number(visitor_.images) : "blockIdx.x") + "] = 1;");
 }
 
 void MainLoopPrinter::stage(int turn, int turns) {
@@ -88,7 +88,7 @@ void MainLoopPrinter::stage(int turn, int turns) {
        (kept == Operand::b ? stage_at
         : kept             ? slice_at
                            : std::string("at")) +
-       (plan_.turns != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
+       (plan_.ping_pong != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
   line("wgmma_fence();");
   steps(0, !first ? "1" : promotes(plan_) ? "0" : later());
   line("wgmma_commit();");
@@ -114,7 +114,7 @@ void MainLoopPrinter::multiplier() {
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("registers_increase<" + number(consumer_registers(plan_)) + ">();");
   line("const int lane = threadIdx.x % 32;");
-  if (plan_.turns != 0) {
+  if (plan_.ping_pong != 0) {
     // Stages of the tiles that others have are theirs.
     line("for (int other = 1; other < group; ++other) {");
     pass();
@@ -124,16 +124,16 @@ void MainLoopPrinter::multiplier() {
   }
   if (plan_.stationary != 0) wait("there", "0");
   if (splits_in_registers(plan_)) {
-    const std::string consumer = plan_.turns != 0 ? "" : "(group - 1) * 64 + ";
+    const std::string consumer = plan_.ping_pong != 0 ? "" : "(group - 1) * 64 + ";
     // Of a thread's row every other chunk of four k, whose neighbour the second 16 k have.
     line("const u32 own = base + (" + consumer +
          "threadIdx.x % 128 / 32 * 16 + lane / 4) * 128 + (lane % 4 * 2 ^ lane / 4) * 16;");
     line("u32 hi0[4], lo0[4], hi1[4], lo1[4];");
     line("float top[2] = {0.0f, 0.0f};");
   }
-  walk(plan_.turns != 0);
+  walk(plan_.ping_pong != 0);
   ahead_of_store();
-  if (plan_.turns != 0) {
+  if (plan_.ping_pong != 0) {
     // Not before whoever is before has seen all its stages: a parity tells a stage from the next in its place, not from
     // later ones.
     wait("turns + (group - 1) * 8", "turn");
@@ -153,13 +153,13 @@ void MainLoopPrinter::multiplier() {
   line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");
   for (int turn = 0; turn < turns; ++turn) stage(turn, turns);
   line("}");
-  if (plan_.turns != 0) line("if (lane == 0) barrier_arrive(turns + group % " + number(plan_.consumers) + " * 8);");
+  if (plan_.ping_pong != 0) line("if (lane == 0) barrier_arrive(turns + group % " + number(plan_.consumers) + " * 8);");
   line("wgmma_wait<0>();");
   line(promotes(plan_) ? "wgmma_hold(small);" : "wgmma_hold(high);");
   release("");
-  if (splits_in_registers(plan_) || reads_strips(plan_)) doubt();
+  if (splits_in_registers(plan_) || reads_strips(plan_)) flag_fallback();
   store();
-  if (plan_.turns != 0) {
+  if (plan_.ping_pong != 0) {
     line("for (int other = 1; other < " + number(plan_.consumers) + "; ++other) {");
     pass();
     line("}");

@@ -8,7 +8,7 @@
 #include "codegen/contraction/main_loop.h"
 
 /// The printer behind print_main_loop(), whose parts are files: main_loop.cpp has what blocks do first and how they
-/// walk over tiles, main_loop_feeder.cpp who brings operands, main_loop_multiplier.cpp who multiplies them, and
+/// walk over tiles, main_loop_producer.cpp who brings operands, main_loop_multiplier.cpp who multiplies them, and
 /// main_loop_results.cpp what becomes of the sums.
 namespace planish::codegen::contraction {
 
@@ -20,10 +20,11 @@ inline std::string number(std::int64_t value) {
 /// tensor core adds to, `sum` what ordinary additions do, or `high` itself.
 class MainLoopPrinter {
  public:
-  MainLoopPrinter(const Problem& problem, const TilePlan& plan, const Attachment& attachment, const std::string& places)
+  MainLoopPrinter(const Problem& problem, const TilePlan& plan, const EpilogueVisitor& visitor,
+                  const std::string& places)
       : problem_(problem),
         plan_(plan),
-        attachment_(attachment),
+        visitor_(visitor),
         places_(places),
         extents_(extents_of(problem, plan)),
         depth_(extents_.depth / plan.bk / plan.split_k) {}
@@ -57,8 +58,8 @@ class MainLoopPrinter {
     if (problem_.batches == 1) return "0";
     return plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
   }
-  void feeder();
-  void strip_feeder();
+  void producer();
+  void strip_producer();
   std::string source_of(Operand operand) const;
   void sources();
   void bring_slices();
@@ -78,12 +79,12 @@ class MainLoopPrinter {
   void add_up();
   /// Whether an accumulator that is a tile's holds anything before a turn's first stage.
   std::string later() const { return adds_up(problem_, plan_) || !promotes(plan_) ? "k > 0" : "0"; }
-  void doubt();
+  void flag_fallback();
   void steps(int accumulator, const std::string& keep);
   void release(const std::string& condition);
-  bool lifts() const { return attachment_.scaled && lift_bytes(problem_, plan_) > 0; }
-  void lift_columns();
-  void lift_far();
+  bool scales_columns() const { return visitor_.scaled && column_scale_bytes(problem_, plan_) > 0; }
+  void read_column_scales();
+  void scale_far_columns();
   std::string raw(const std::string& i) const;
   std::string exponent(Operand operand, const std::string& row) const;
   bool two_images() const;
@@ -99,7 +100,7 @@ class MainLoopPrinter {
 
   const Problem& problem_;
   const TilePlan& plan_;
-  const Attachment& attachment_;
+  const EpilogueVisitor& visitor_;
   const std::string& places_;
   bool settles_ = false;  ///< results are left in the first accumulator's registers
   Extents extents_;

@@ -13,20 +13,20 @@ constexpr int moderate = 63;  ///< of exponents: two of them make a factor that 
 }  // namespace
 
 /// Factors of columns that all tiles have, as bits to which a row's exponent is added, where both are moderate.
-void MainLoopPrinter::lift_columns() {
-  line("int* const lift = (int*)(pl_smem + (base - shared_address(pl_smem)) + " + number(lift_offset(problem_, plan_)) +
-       ");");
+void MainLoopPrinter::read_column_scales() {
+  line("int* const column_scale = (int*)(pl_smem + (base - shared_address(pl_smem)) + " +
+       number(column_scale_offset(problem_, plan_)) + ");");
   line("bool immoderate = false;");
   line("for (int i = threadIdx.x; i < " + number(plan_.bn) + "; i += " + number(threads(plan_)) + ") {");
   line("const int e = eb[i];");
   line("immoderate = immoderate | (abs(e) > " + number(moderate) + ");");
-  line("lift[i] = (int)((unsigned)(127 + e) << 23);");
+  line("column_scale[i] = (int)((unsigned)(127 + e) << 23);");
   line("}");
   line("const bool far_columns = __syncthreads_or(immoderate);");
 }
 
 /// Results of rows or columns with other exponents are multiplied back here, and with 1 later.
-void MainLoopPrinter::lift_far() {
+void MainLoopPrinter::scale_far_columns() {
   line("const bool far = far_columns | __any_sync(~0u, (abs(up0) > " + number(moderate) + ") | (abs(up1) > " +
        number(moderate) + "));");
   line("const int row0 = far ? 0 : up0 << 23, row1 = far ? 0 : up1 << 23;");
@@ -54,20 +54,20 @@ std::string MainLoopPrinter::exponent(Operand operand, const std::string& row) c
 
 /// Whether a tile reaches into two images at most, so that their exponents are asked for once.
 bool MainLoopPrinter::two_images() const {
-  return attachment_.scaled && !problem_.has_runs() && problem_.slides(Operand::b) && !reads_strips(plan_) &&
-         problem_.columns->image >= plan_.bn;
+  return visitor_.scaled && !problem_.has_runs() && problem_.is_implicit(Operand::b) && !reads_strips(plan_) &&
+         problem_.im2col->image >= plan_.bn;
 }
 
 /// What the store needs and the product does not: it is on its way while that is made.
 void MainLoopPrinter::ahead_of_store() {
   line("const int warp = threadIdx.x % 128 / 32;");
-  line(std::string("const int m = row + ") + (plan_.turns != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");
-  if (!attachment_.scaled) return;
+  line(std::string("const int m = row + ") + (plan_.ping_pong != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");
+  if (!visitor_.scaled) return;
   line("const int up0 = " + exponent(Operand::a, "m + lane / 4") +
        ", up1 = " + exponent(Operand::a, "m + lane / 4 + 8") + ";");
   if (problem_.has_runs() && !reads_strips(plan_)) line("const int before = " + exponent(Operand::b, "first") + ";");
   if (!two_images()) return;
-  const std::string image = number(problem_.columns->image);
+  const std::string image = number(problem_.im2col->image);
   line("const int border = (column / " + image + " + 1) * " + image + ";");
   line("const int before = " + exponent(Operand::b, "column") + ", behind = " + exponent(Operand::b, "border") + ";");
 }
@@ -75,7 +75,7 @@ void MainLoopPrinter::ahead_of_store() {
 /// Whether a warp asks if its rows and the tile's images have moderate exponents and all sums are finite, so that one
 /// factor does for a row's results.
 bool MainLoopPrinter::may_be_plain() const {
-  return attachment_.scaled && !attachment_.crowded && !lifts() && knows_images();
+  return visitor_.scaled && !visitor_.crowded && !scales_columns() && knows_images();
 }
 
 /// The power of two of a tile's columns, where it has one; the first image's where it reaches into two.
@@ -121,15 +121,15 @@ void MainLoopPrinter::exchange_part(const std::string& before,
 /// Results of rows and columns of any exponents.
 void MainLoopPrinter::exchange_any() {
   const std::string x = "column + j + lane % 4 * 2";
-  if (lifts()) {
-    exchange_part("const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);",
-                  [&](const std::string& i, int side) {
-                    return "(" + raw(i) + ") * __int_as_float(" + (side == 0 ? "by.x" : "by.y") +
-                           " + (h == 0 ? row0 : row1))";
-                  });
+  if (scales_columns()) {
+    exchange_part(
+        "const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(column_scale + j + lane % 4 * 2);",
+        [&](const std::string& i, int side) {
+          return "(" + raw(i) + ") * __int_as_float(" + (side == 0 ? "by.x" : "by.y") + " + (h == 0 ? row0 : row1))";
+        });
     return;
   }
-  if (!attachment_.scaled) {
+  if (!visitor_.scaled) {
     exchange_part("", [&](const std::string& i, int) { return raw(i); });
     return;
   }
@@ -170,9 +170,9 @@ void MainLoopPrinter::store() {
   const std::int64_t columns = problem_.in_boxes(Operand::b) ? extents_.rows_b : problem_.n;
   const std::string end = "min(column + " + number(tile_step(plan_)) + ", " + number(columns) + ")",
                     inside = whole_m ? "true" : "false";
-  if (lifts()) lift_far();
+  if (scales_columns()) scale_far_columns();
   if (may_be_plain()) ask_whether_plain();
-  if (attachment_.folds) {
+  if (visitor_.folds) {
     settles_ = true;
     line("#pragma unroll");
     line("for (int h = 0; h < 2; ++h) {");
@@ -180,7 +180,7 @@ void MainLoopPrinter::store() {
     line("}");
     settles_ = false;
   }
-  if (attachment_.stores) {
+  if (visitor_.stores) {
     const std::string pitch = number(exchange_pitch(plan_));
     line("float* const exchange = (float*)(pl_smem + (base - shared_address(pl_smem)) + " +
          number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
@@ -191,21 +191,21 @@ void MainLoopPrinter::store() {
     line("#pragma unroll");
     line("for (int h = 0; h < 2; ++h) {");
     line("__syncwarp();");
-    attachment_.folds ? exchange_part("", [&](const std::string& i, int) { return "high[" + i + "]"; }) : results();
+    visitor_.folds ? exchange_part("", [&](const std::string& i, int) { return "high[" + i + "]"; }) : results();
     line("__syncwarp();");
     // Columns of this part, and the first that is not there.
     const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
     const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
     const bool begins = plan_.overlap > 0;
     const bool endless = problem_.has_runs() || (whole_n && even && last % 32 == 0 && !begins);
-    line("store_sums<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + attachment_.arguments + slice +
+    line("store_sums<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + visitor_.arguments + slice +
          ", m + h * 8, column + part, " + (endless ? "0x7fffffff" : end) + ", lane, Exchange<" + pitch + ">{exchange}" +
          (begins ? ", column" : "") + ");");
     line("}");
     line("}");
   }
-  if (attachment_.folds)
-    line("fold_sums<" + all + ", " + inside + ">(" + attachment_.arguments + slice + ", m, column, " + end +
+  if (visitor_.folds)
+    line("fold_sums<" + all + ", " + inside + ">(" + visitor_.arguments + slice + ", m, column, " + end +
          ", lane, high);");
 }
 

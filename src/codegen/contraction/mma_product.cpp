@@ -17,7 +17,7 @@ namespace planish::codegen::contraction {
 namespace {
 
 bool runs_across(const Product& product, Operand operand) {
-  return product.direct(operand)->carrier == Carrier::along_rows;
+  return product.direct(operand)->load_mode == LoadMode::along_rows;
 }
 
 bool is_power(int n) {

@@ -62,10 +62,10 @@ struct Sum {
   std::int64_t slow_count = 1, fast_count = 1;
 };
 
-Sum sum_of(const Contraction& c, const Sliding* beside) {
+Sum sum_of(const Contraction& c, const ImplicitOperand* beside) {
   if (beside == nullptr) return {{}, c.k, 1, c.depth};
   Sum sum{{}, beside->channels, beside->taps, beside->channel_count};
-  for (const Slide& slide : beside->slides) {
+  for (const ImplicitDim& slide : beside->dims) {
     if (slide.tap >= 0) sum.slow.push_back(slide.tap);
   }
   return sum;
@@ -74,7 +74,7 @@ Sum sum_of(const Contraction& c, const Sliding* beside) {
 /// Strips of a row with its stages' zeros, and of those with the same channels how many there may be.
 struct Strips {
   std::int64_t all = 0, runs = 0, groups = 0, each = 0, zeros = 0;
-  Strips(const Columns& columns, const TilePlan& plan, std::int64_t depth)
+  Strips(const Im2col& columns, const TilePlan& plan, std::int64_t depth)
       : all(depth / plan.bk * plan.strips),
         runs(columns.chunks / plan.strip_chunks),
         groups((all + runs - 1) / runs),
@@ -85,7 +85,7 @@ struct Strips {
 };
 
 /// `tap` and the first channel, `k`, of the eight columns that begin at `k`; `none` where they are a stage's zeros.
-void print_place_in_strips(PlaceWriter& writer, const Columns& columns, const TilePlan& plan, std::int64_t depth) {
+void print_place_in_strips(PlaceWriter& writer, const Im2col& columns, const TilePlan& plan, std::int64_t depth) {
   const Strips strips(columns, plan, depth);
   writer.line(fmt::format("const int unit = k % {} / 8, within = unit % {};", plan.bk, strips.each));
   writer.line(fmt::format("const int strip = k / {} * {} + unit / {};", plan.bk, plan.strips, strips.each));
@@ -118,7 +118,7 @@ std::int64_t least_stride(const Kernel& kernel, int root, const std::vector<int>
   return least;
 }
 
-Order order_of(const Kernel& kernel, int root, const Sum& sum, const Columns* columns, const TilePlan& plan,
+Order order_of(const Kernel& kernel, int root, const Sum& sum, const Im2col* columns, const TilePlan& plan,
                std::int64_t depth) {
   const Order packed{depth / 8, false};
   if (columns == nullptr || sum.slow_count == 1 || columns->chunks % plan.strip_chunks != 0) return packed;
@@ -129,7 +129,7 @@ Order order_of(const Kernel& kernel, int root, const Sum& sum, const Columns* co
 }
 
 /// chunk_at(): the place in a packed row of what comes `number`th; -1 for none.
-void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& plan, std::int64_t depth) {
+void print_order(PlaceWriter& writer, const Im2col& columns, const TilePlan& plan, std::int64_t depth) {
   const Strips strips(columns, plan, depth);
   const std::int64_t stage = plan.bk / 8;
   writer.open("PL_DEVICE int chunk_at(int number) {");
@@ -149,7 +149,7 @@ void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& pl
 
 /// plane_values(): eight values of a row, from column k on; zeros outside.
 void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum,
-                  const Columns* columns, const TilePlan& plan, std::int64_t depth) {
+                  const Im2col* columns, const TilePlan& plan, std::int64_t depth) {
   const bool is_a = operand == Operand::a;
   const std::vector<int> root{is_a ? c.first : c.second};
   const auto& rows = is_a ? c.m : c.n;
@@ -233,7 +233,7 @@ namespace {
 class PackingPrinter {
  public:
   PackingPrinter(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan, std::int64_t rows,
-                 std::int64_t depth, const Sliding* beside, const Columns* columns, Notes notes)
+                 std::int64_t depth, const ImplicitOperand* beside, const Im2col* columns, Notes notes)
       : kernel_(kernel),
         c_(c),
         operand_(operand),
@@ -429,7 +429,7 @@ class PackingPrinter {
   const TilePlan& plan_;
   const std::int64_t rows_, depth_;
   const Notes notes_;
-  const Columns* const columns_;  ///< null where the other factor does not slide
+  const Im2col* const columns_;  ///< null where the other factor does not slide
   const Sum sum_;
   const Order order_;
   const bool splits_;
@@ -445,7 +445,7 @@ class PackingPrinter {
 }  // namespace
 
 Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth, const Sliding* beside, const Columns* columns,
+                      std::int64_t rows, std::int64_t depth, const ImplicitOperand* beside, const Im2col* columns,
                       Notes notes) {
   return PackingPrinter(kernel, c, operand, plan, rows, depth, beside, columns, notes).print();
 }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/plan.h"
-#include "codegen/contraction/sliding.h"
 
 namespace planish::codegen::contraction {
 
@@ -39,18 +39,19 @@ struct Notes {
   bool odd = false;          ///< the first is 1 afterwards where an element is not finite
 };
 Packing print_packing(const Kernel& kernel, const Contraction& contraction, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth, const Sliding* beside = nullptr,
-                      const Columns* columns = nullptr, Notes notes = {});
+                      std::int64_t rows, std::int64_t depth, const ImplicitOperand* beside = nullptr,
+                      const Im2col* columns = nullptr, Notes notes = {});
 
-/// Packs the factor that slides, place by place (see Columns), in two launches where the plan scales, whose texts are
+/// Packs the factor that slides, place by place (see Im2col), in two launches where the plan scales, whose texts are
 /// renumbered() and know of the plan its scheme alone. The first rounds
 /// elements as they are and notes each image's largest finite magnitude (arguments: inputs, a pointer a part, the
 /// notes). The second repeats images whose magnitudes fp16 does not hold well, scaled as rows are above, and leaves all
 /// images' exponents (arguments: the same, then the exponents); others it only looks at. The notes are 0 before. With
 /// `odd` there are twice as many: the first launch sets those behind, of images with an element that is not finite,
 /// to 1.
-std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& contraction, const Sliding& sliding,
-                                          const Columns& columns, const TilePlan& plan, bool odd = false);
+std::vector<Packing> print_implicit_packings(const Kernel& kernel, const Contraction& contraction,
+                                             const ImplicitOperand& implicit, const Im2col& columns,
+                                             const TilePlan& plan, bool odd = false);
 
 /// True where the operand is the same for all products of a batch.
 bool is_shared(const Kernel& kernel, const Contraction& contraction, Operand operand);

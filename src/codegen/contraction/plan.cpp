@@ -17,18 +17,18 @@ constexpr std::int64_t most_rows_of_tiles = 16;  ///< of blocks that keep theirs
 
 /// Taps' chunks of 8 columns in a stage of strips.
 int units_of(const Problem& problem, const TilePlan& plan) {
-  return plan.strips * plan.strip_chunks * problem.columns->taps;
+  return plan.strips * plan.strip_chunks * problem.im2col->taps;
 }
 
-/// Chunks of strips of a stage, shared by the feeder's threads.
+/// Chunks of strips of a stage, shared by the producer's threads.
 int rounds_of(const Problem& problem, const TilePlan& plan) {
-  const std::int64_t each = problem.columns->strip(run_columns(problem, plan)) * problem.runs();
+  const std::int64_t each = problem.im2col->strip(run_columns(problem, plan)) * problem.runs();
   return static_cast<int>((plan.strips * std::int64_t{plan.strip_chunks} * each + 127) / 128);
 }
 
 /// Of one run of a chunk of a strip.
 int run_bytes(const Problem& problem, const TilePlan& plan) {
-  const Columns& columns = *problem.columns;
+  const Im2col& columns = *problem.im2col;
   const int rows = columns.operand == Operand::b ? run_columns(problem, plan) : plan.bm;
   return static_cast<int>(columns.strip(rows)) * 16;
 }
@@ -39,7 +39,7 @@ int chunk_bytes(const Problem& problem, const TilePlan& plan) {
 
 /// Zeros that what lies beyond the taps is read of: as long as what they stand for.
 int zero_bytes(const Problem& problem, const TilePlan& plan) {
-  return problem.runs() > 1 ? chunk_bytes(problem, plan) : tile_rows(plan, problem.columns->operand) * 16;
+  return problem.runs() > 1 ? chunk_bytes(problem, plan) : tile_rows(plan, problem.im2col->operand) * 16;
 }
 
 /// Of stages.
@@ -50,7 +50,7 @@ int alignment(const TilePlan& plan) {
 /// Of one part of an operand in a stage.
 int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand) {
   const int rows = tile_rows(plan, operand);
-  if (!problem.slides(operand)) return rows * plan.bk * bytes_each;
+  if (!problem.is_implicit(operand)) return rows * plan.bk * bytes_each;
   const int zeros = units_of(problem, plan) % 2 * zero_bytes(problem, plan);
   return static_cast<int>(
       round_up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment(plan)));
@@ -58,7 +58,7 @@ int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand)
 
 /// Stages of all k of a sliding problem.
 std::int64_t strip_stages(const Problem& problem, const TilePlan& plan) {
-  const Columns& columns = *problem.columns;
+  const Im2col& columns = *problem.im2col;
   const std::int64_t strips = static_cast<std::int64_t>(columns.offsets.size()) * (columns.chunks / plan.strip_chunks);
   return (strips + plan.strips - 1) / plan.strips;
 }
@@ -114,7 +114,7 @@ std::uint64_t encode(const Descriptor& d) {
          (static_cast<std::uint64_t>(d.swizzled ? 1 : 0) << 62);
 }
 
-std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
+std::int64_t Im2col::places(std::int64_t products, std::int64_t rows) const {
   // A tile may begin at the last position, and all shifts together are shorter than an image.
   return zeros(products) + strip(rows) + image;
 }
@@ -184,14 +184,14 @@ std::int64_t line_tiles(const Problem& problem, const TilePlan& plan) {
   return (problem.folding->length + step - 1) / step;
 }
 
-Carrier carrier(const TilePlan& plan, Operand operand) {
-  return operand == Operand::a ? plan.carrier_a : plan.carrier_b;
+LoadMode load_mode(const TilePlan& plan, Operand operand) {
+  return operand == Operand::a ? plan.load_mode_a : plan.load_mode_b;
 }
 
-bool fits(Carrier carrier, int rows) {
-  if (carrier == Carrier::along_k) return rows % 16 == 0;
-  return carrier == Carrier::packed || carrier == Carrier::registers || carrier == Carrier::strips || rows == 64 ||
-         rows == 128 || rows == 256;
+bool fits(LoadMode load_mode, int rows) {
+  if (load_mode == LoadMode::along_k) return rows % 16 == 0;
+  return load_mode == LoadMode::packed || load_mode == LoadMode::registers || load_mode == LoadMode::strips ||
+         rows == 64 || rows == 128 || rows == 256;
 }
 
 bool brings(const TilePlan& plan) {
@@ -199,7 +199,7 @@ bool brings(const TilePlan& plan) {
 }
 
 bool reads(const TilePlan& plan) {
-  return plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed;
+  return plan.load_mode_a != LoadMode::packed || plan.load_mode_b != LoadMode::packed;
 }
 
 bool converts(const TilePlan& plan) {
@@ -207,14 +207,14 @@ bool converts(const TilePlan& plan) {
 }
 
 bool splits_in_registers(const TilePlan& plan) {
-  return plan.carrier_a == Carrier::registers;
+  return plan.load_mode_a == LoadMode::registers;
 }
 
 bool reads_strips(const TilePlan& plan) {
-  return plan.carrier_b == Carrier::strips;
+  return plan.load_mode_b == LoadMode::strips;
 }
 
-bool doubts(const TilePlan& plan) {
+bool needs_fallback(const TilePlan& plan) {
   return converts(plan) || splits_in_registers(plan) || reads_strips(plan);
 }
 
@@ -230,14 +230,14 @@ int chunks_converted(const TilePlan& plan, Operand operand) {
 int stages_under_way(const TilePlan& plan) {
   // What was split is there when it is stored.
   if (converts(plan)) return 0;
-  // A stage is left once products of the next are under way: the feeder waits for that while it still owes the news of
-  // these.
+  // A stage is left once products of the next are under way: the producer waits for that while it still owes the news
+  // of these.
   return std::clamp(plan.stages - 2, 0, 4);
 }
 
 TilePlan with_strips(const Problem& problem, TilePlan plan) {
-  if (!problem.columns) return plan;
-  const Columns& columns = *problem.columns;
+  if (!problem.im2col) return plan;
+  const Im2col& columns = *problem.im2col;
   const int wanted = plan.bk, most = wanted + wanted / 2;
   std::int64_t least = 0;
   TilePlan best = plan;
@@ -271,21 +271,21 @@ int copied_bytes(const Problem& problem, const TilePlan& plan) {
   int bytes = 0;
   for (const Copy& copy : copies_of(problem, plan)) bytes += copy.bytes;
   for (const Operand operand : {Operand::a, Operand::b}) {
-    if (plan.maps != 0 && carrier(plan, operand) != Carrier::packed)
+    if (plan.maps != 0 && load_mode(plan, operand) != LoadMode::packed)
       bytes += parts(plan) * operand_bytes(problem, plan, operand);
   }
   return bytes;
 }
 
 Zeros zeros_of(const Problem& problem, const TilePlan& plan, int part) {
-  if (!problem.columns || units_of(problem, plan) % 2 == 0) return {};
-  const Operand operand = problem.columns->operand;
+  if (!problem.im2col || units_of(problem, plan) % 2 == 0) return {};
+  const Operand operand = problem.im2col->operand;
   return {part_offset(problem, plan, operand, part) + plan.strips * plan.strip_chunks * chunk_bytes(problem, plan),
           zero_bytes(problem, plan)};
 }
 
 bool has_one_column_tile(const Problem& problem, const TilePlan& plan) {
-  return problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1 && !problem.slides(Operand::b);
+  return problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1 && !problem.is_implicit(Operand::b);
 }
 
 std::optional<Operand> stationary_operand(const TilePlan& plan) {
@@ -322,20 +322,20 @@ int exchange_offset(const Problem& problem, const TilePlan& plan) {
   // Beside each other's no slice is larger than what a multiprocessor has.
   constexpr std::int64_t too_much = 1 << 28;
   const auto kept = static_cast<int>(std::min(stationary_bytes(problem, plan), too_much));
-  return kept + plan.stages * (stage_step(problem, plan) + barrier_bytes) + (plan.turns != 0 ? turn_bytes : 0) +
+  return kept + plan.stages * (stage_step(problem, plan) + barrier_bytes) + (plan.ping_pong != 0 ? turn_bytes : 0) +
          (plan.stationary != 0 ? stationary_barrier_bytes : 0);
 }
 
 int shared_bytes(const Problem& problem, const TilePlan& plan) {
   // The tensor core wants multiples of 128 bytes; what comes is aligned to 16.
-  return alignment(plan) + lift_offset(problem, plan) + lift_bytes(problem, plan);
+  return alignment(plan) + column_scale_offset(problem, plan) + column_scale_bytes(problem, plan);
 }
 
-int lift_bytes(const Problem& problem, const TilePlan& plan) {
+int column_scale_bytes(const Problem& problem, const TilePlan& plan) {
   return has_one_column_tile(problem, plan) && scales(plan) ? plan.bn * 4 : 0;
 }
 
-int lift_offset(const Problem& problem, const TilePlan& plan) {
+int column_scale_offset(const Problem& problem, const TilePlan& plan) {
   return exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
 }
 
@@ -358,7 +358,7 @@ int threads(const TilePlan& plan) {
   return 128 * (plan.consumers + 1);
 }
 
-int feeder_registers(const TilePlan& plan) {
+int producer_registers(const TilePlan& plan) {
   // All chunks of a stage are under way at once.
   if (converts(plan))
     return std::min(248, 8 * (chunks_converted(plan, Operand::a) + chunks_converted(plan, Operand::b)) + 64);
@@ -370,9 +370,9 @@ int feeder_registers(const TilePlan& plan) {
 }
 
 int consumer_registers(const TilePlan& plan) {
-  // What blocks are launched with, in multiples of 8, is divided anew: the feeder gives of its share.
+  // What blocks are launched with, in multiples of 8, is divided anew: the producer gives of its share.
   const int each = std::min(65536 / (plan.blocks * threads(plan)) / 8 * 8, 248);
-  return std::min((each * threads(plan) - feeder_registers(plan) * 128) / (plan.consumers * 128) / 8 * 8, 240);
+  return std::min((each * threads(plan) - producer_registers(plan) * 128) / (plan.consumers * 128) / 8 * 8, 240);
 }
 
 bool adds_up(const Problem& problem, const TilePlan& plan) {
@@ -397,18 +397,18 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
 
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k,
                          int run) {
-  if (carrier(plan, operand) == Carrier::along_k) {
+  if (load_mode(plan, operand) == LoadMode::along_k) {
     const int before = k / 64 * tile_rows(plan, operand) * swizzled_row + row * swizzled_row + k % 64 * bytes_each;
     return {part_offset(problem, plan, operand, part) + before, 16, swizzled_rows, true};
   }
-  if (carrier(plan, operand) == Carrier::along_rows) {
+  if (load_mode(plan, operand) == LoadMode::along_rows) {
     const int group = plan.bk * swizzled_row;  // of 64 rows
     return {part_offset(problem, plan, operand, part) + row / 64 * group + k * swizzled_row, group, swizzled_rows,
             true};
   }
-  if (!problem.slides(operand))
+  if (!problem.is_implicit(operand))
     return {part_offset(problem, plan, operand, part) + row * plan.bk * bytes_each + k / 8 * 128, 128, plan.bk * 16};
-  const Columns& columns = *problem.columns;
+  const Im2col& columns = *problem.im2col;
   const auto begin = [&](int unit) {
     if (unit == units_of(problem, plan)) return zeros_of(problem, plan, part).target;
     return part_offset(problem, plan, operand, part) + unit / columns.taps * chunk_bytes(problem, plan) +
@@ -420,10 +420,10 @@ Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand o
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
   std::vector<Copy> all;
   for (const Operand operand : {Operand::a, Operand::b}) {
-    if (carrier(plan, operand) != Carrier::packed) continue;
+    if (load_mode(plan, operand) != LoadMode::packed) continue;
     for (int part = 0; part < parts(plan); ++part) {
       const int target = part_offset(problem, plan, operand, part);
-      if (!problem.slides(operand)) {
+      if (!problem.is_implicit(operand)) {
         all.push_back({operand, part, target, operand_bytes(problem, plan, operand)});
         continue;
       }
@@ -465,7 +465,7 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
       (problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) : (problem.n + step - 1) / step) *
       plan.bn;
   if (problem.boxed) (problem.boxed->operand == Operand::a ? e.rows_a : e.rows_b) = rows_in_boxes(problem, plan);
-  e.depth = round_up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
+  e.depth = round_up(problem.im2col ? strip_stages(problem, plan) * plan.bk : problem.k,
                      std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
   return e;
@@ -477,7 +477,7 @@ namespace {
 Status check_boxed(const Problem& problem, const TilePlan& plan) {
   const auto bad = [](const char* what) { return fail("illegal_plan", what); };
   const Operand operand = problem.boxed->operand;
-  if (carrier(plan, operand) != Carrier::along_k || plan.maps == 0) return bad("boxes come along k, by tensor maps");
+  if (load_mode(plan, operand) != LoadMode::along_k || plan.maps == 0) return bad("boxes come along k, by tensor maps");
   if (problem.folding || plan.overlap > 0) return bad("what lies in boxes is neither folded nor shared by tiles");
   if (box_of(problem, plan).empty()) return bad("no box has as many places as a tile has rows");
   const Extents e = extents_of(problem, plan);
@@ -493,11 +493,11 @@ Status check_stationary(const Problem& problem, const TilePlan& plan) {
   if (plan.stationary == 0) return {};
   if (plan.stationary == 1 && !has_one_column_tile(problem, plan))
     return bad("what is stationary has one tile of rows");
-  if (plan.stationary == 2 && (problem.slides(Operand::a) || problem.batches != 1 || plan.split_k != 1))
+  if (plan.stationary == 2 && (problem.is_implicit(Operand::a) || problem.batches != 1 || plan.split_k != 1))
     return bad("a first operand that is stationary does not slide, and is of one whole product");
   if (plan.stationary == 2 && rows_of_tiles(problem, plan) > most_rows_of_tiles)
     return bad("blocks have one of a few rows of tiles where the first operand is stationary");
-  if (plan.carrier_a != Carrier::packed || (plan.carrier_b != Carrier::packed && !reads_strips(plan)))
+  if (plan.load_mode_a != LoadMode::packed || (plan.load_mode_b != LoadMode::packed && !reads_strips(plan)))
     return bad("what is stationary is packed, and so is the other operand");
   return {};
 }
@@ -507,19 +507,19 @@ Status check_stationary(const Problem& problem, const TilePlan& plan) {
 Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit) {
   const auto bad = [](const std::string& what) { return fail("illegal_plan", what); };
   if (problem.m < 1 || problem.n < 1 || problem.k < 1 || problem.batches < 1) return bad("extents are at least 1");
-  const int most = plan.turns != 0 ? 4 : 3;
+  const int most = plan.ping_pong != 0 ? 4 : 3;
   if (plan.consumers < 1 || plan.consumers > most) return bad("consumers is 1 to 3, or up to 4 in turn");
-  if (plan.bm != 64 * (plan.turns != 0 ? 1 : plan.consumers)) return bad("bm is 64 rows a consumer, or 64 in turn");
-  if (plan.turns != 0 && plan.consumers == 1) return bad("one consumer has no turns");
+  if (plan.bm != 64 * (plan.ping_pong != 0 ? 1 : plan.consumers)) return bad("bm is 64 rows a consumer, or 64 in turn");
+  if (plan.ping_pong != 0 && plan.consumers == 1) return bad("one consumer has no turns");
   if (plan.bn < 8 || plan.bn > 256 || plan.bn % 8 != 0) return bad("bn is a multiple of 8 up to 256");
-  if (!problem.columns && plan.bk != 32 && plan.bk != 64 && plan.bk != 128) return bad("bk is 32, 64 or 128");
-  if (problem.columns) {
-    if (plan.strips < 1 || plan.strip_chunks < 1 || problem.columns->chunks % plan.strip_chunks != 0)
+  if (!problem.im2col && plan.bk != 32 && plan.bk != 64 && plan.bk != 128) return bad("bk is 32, 64 or 128");
+  if (problem.im2col) {
+    if (plan.strips < 1 || plan.strip_chunks < 1 || problem.im2col->chunks % plan.strip_chunks != 0)
       return bad("strips and strip_chunks are at least 1, and chunks come in whole strips");
     if (plan.bk != round_up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
   }
   if (plan.overlap < 0 || plan.overlap > most_overlap(plan.bn)) return bad("overlap is at most a quarter of bn");
-  if (plan.overlap > 0 && (!problem.slides(Operand::b) || problem.folding || plan.split_k != 1))
+  if (plan.overlap > 0 && (!problem.is_implicit(Operand::b) || problem.folding || plan.split_k != 1))
     return bad("tiles overlap along columns that slide, of sums that are whole and results that are not folded");
   if (plan.stages < 2 || plan.stages > 16) return bad("stages is 2 to 16");
   if (plan.raster < 1) return bad("raster is at least 1");
@@ -532,11 +532,11 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
   if (reads_strips(plan)) {
-    if (!problem.slides(Operand::b)) return bad("strips are read of a second operand that slides");
-    if (plan.carrier_a != Carrier::packed || plan.maps != 0) return bad("the other operand is packed beside strips");
+    if (!problem.is_implicit(Operand::b)) return bad("strips are read of a second operand that slides");
+    if (plan.load_mode_a != LoadMode::packed || plan.maps != 0) return bad("the other operand is packed beside strips");
     if (plan.scheme != Scheme::single && plan.scheme != Scheme::split) return bad("strips that are read are fp32");
     if (plan.rounds != rounds_of(problem, plan)) return bad("rounds are those that a stage's strips take");
-    const Columns& columns = *problem.columns;
+    const Im2col& columns = *problem.im2col;
     const std::int64_t phase = columns.chunks * columns.positions;
     if (columns.offsets.size() > 31) return bad("more strips than bits");
     std::int64_t longest = 0;
@@ -546,24 +546,24 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad("strips of a tile reach over three images");
   } else if (reads(plan)) {
     const bool in_registers = splits_in_registers(plan);
-    if (in_registers && (plan.scheme != Scheme::split || plan.maps == 0 || plan.carrier_b != Carrier::packed))
+    if (in_registers && (plan.scheme != Scheme::split || plan.maps == 0 || plan.load_mode_b != LoadMode::packed))
       return bad("what is split in registers comes by tensor maps, and the other operand is packed");
-    if (plan.carrier_b == Carrier::registers) return bad("only the first operand is split in registers");
-    if (plan.scheme != Scheme::plain && !doubts(plan))
+    if (plan.load_mode_b == LoadMode::registers) return bad("only the first operand is split in registers");
+    if (plan.scheme != Scheme::plain && !needs_fallback(plan))
       return bad("operands that are not packed are multiplied as they are");
-    if (converts(plan) && (plan.carrier_a == Carrier::packed || plan.carrier_b == Carrier::packed))
+    if (converts(plan) && (plan.load_mode_a == LoadMode::packed || plan.load_mode_b == LoadMode::packed))
       return bad("both operands are split on their way, or neither");
-    if (problem.columns) return bad("what slides is packed, and so is the other operand");
+    if (problem.im2col) return bad("what slides is packed, and so is the other operand");
     if (plan.bk % 64 != 0 && !in_registers) return bad("bk is 64 or 128 where operands are not packed");
     for (const Operand operand : {Operand::a, Operand::b}) {
-      const Carrier how = carrier(plan, operand);
+      const LoadMode how = load_mode(plan, operand);
       if (fits(how, tile_rows(plan, operand))) continue;
-      return bad(how == Carrier::along_k ? "bn is a multiple of 16"
-                                         : "bm and bn are 64, 128 or 256 of an operand that lies along its rows");
+      return bad(how == LoadMode::along_k ? "bn is a multiple of 16"
+                                          : "bm and bn are 64, 128 or 256 of an operand that lies along its rows");
     }
   }
-  if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
-    return bad("blocks leave their feeders too few registers");
+  if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < producer_registers(plan))
+    return bad("blocks leave their producers too few registers");
   PLANISH_CHECK(check_stationary(problem, plan));
   if (problem.boxed) PLANISH_CHECK(check_boxed(problem, plan));
   if (problem.folding) {

@@ -17,10 +17,11 @@ constexpr char letter(Operand operand) {
   return operand == Operand::a ? 'a' : 'b';
 }
 
-/// How an operand lies whose rows slide over an array (see Sliding): plane by plane, each a chunk of 8 columns of every
-/// position, 16 bytes a position. Taps are shifts of the positions. What some neighbouring taps read of a chunk is one
-/// run of memory, a strip, a little longer than a tile has rows; its k are, chunk by chunk, those taps' 8 columns.
-struct Columns {
+/// How an operand lies whose rows slide over an array (see ImplicitOperand): plane by plane, each a chunk of 8 columns
+/// of every position, 16 bytes a position. Taps are shifts of the positions. What some neighbouring taps read of a
+/// chunk is one run of memory, a strip, a little longer than a tile has rows; its k are, chunk by chunk, those taps' 8
+/// columns.
+struct Im2col {
   Operand operand = Operand::b;
   std::int64_t positions = 0;         ///< of a plane: the operand's rows
   std::int64_t planes = 0;            ///< of one product
@@ -66,7 +67,7 @@ struct Boxed {
   std::vector<Dim> dims;  ///< the first one varies fastest
 };
 
-/// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see TilePlan and Columns), C is written
+/// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see TilePlan and Im2col), C is written
 /// row-major in fp32.
 struct Problem {
   std::int64_t m = 0;
@@ -75,14 +76,14 @@ struct Problem {
   std::int64_t batches = 1;  ///< so many products
   bool a_batched = true;     ///< false: all of them have the same A
   bool b_batched = true;
-  std::optional<Columns> columns = {};  ///< of an operand that slides
+  std::optional<Im2col> im2col = {};    ///< of an operand that slides
   std::optional<Folding> folding = {};  ///< of the second operand
   std::optional<Boxed> boxed = {};      ///< of an operand that is not packed; what it has of m or n are its places
 
-  bool has_runs() const { return folding.has_value() && slides(Operand::b); }
+  bool has_runs() const { return folding.has_value() && is_implicit(Operand::b); }
   /// Runs of a tile: one of all its columns, unless windows ask for more.
   int runs() const { return has_runs() ? static_cast<int>(folding->runs.size()) : 1; }
-  bool slides(Operand operand) const { return columns && columns->operand == operand; }
+  bool is_implicit(Operand operand) const { return im2col && im2col->operand == operand; }
   bool in_boxes(Operand operand) const { return boxed && boxed->operand == operand; }
   /// Whether it is another one in the next product.
   bool moves(Operand operand) const { return batches > 1 && (operand == Operand::a ? a_batched : b_batched); }
@@ -100,7 +101,7 @@ enum class Scheme {
 enum class Element { f16, bf16 };
 
 /// How an operand comes into shared memory.
-enum class Carrier {
+enum class LoadMode {
   packed,      ///< by bulk copies of what was packed before
   along_k,     ///< as it lies in memory, which runs along k: 16 bytes of a row at a time
   along_rows,  ///< the same where memory runs along its rows: 8 of them at a time
@@ -132,12 +133,12 @@ struct TilePlan {
   int raster = 8;     ///< rows of tiles that are walked together
   int split_k = 1;    ///< parts of k that are summed by different blocks, each into a C of its own
   int blocks = 1;     ///< of a multiprocessor at once: one stores its tile while others multiply
-  int turns = 0;      ///< 1: consumers have tiles of 64 rows each, in turn: others store while one multiplies
+  int ping_pong = 0;  ///< 1: consumers have tiles of 64 rows each, in turn: others store while one multiplies
   int exchange = 32;  ///< columns of results that threads hand each other at once: 32, 64, 128 or 256
   int strips = 0;     ///< of a stage of an operand that slides (see with_strips)
   int strip_chunks = 0;
-  Carrier carrier_a = Carrier::packed;
-  Carrier carrier_b = Carrier::packed;
+  LoadMode load_mode_a = LoadMode::packed;
+  LoadMode load_mode_b = LoadMode::packed;
   /// What comes into shared memory once a block: 1: the second operand, of which a tile has all rows; 2: the first
   /// one's rows of all of the block's tiles, which are those of one row of tiles.
   int stationary = 0;
@@ -201,9 +202,9 @@ int run_step(const Problem& problem, const TilePlan& plan);
 int least_columns(const Problem& problem);
 /// Tiles of a line (see Folding).
 std::int64_t line_tiles(const Problem& problem, const TilePlan& plan);
-Carrier carrier(const TilePlan& plan, Operand operand);
+LoadMode load_mode(const TilePlan& plan, Operand operand);
 /// Whether a tile of so many rows comes in whole rows of 128 bytes, or packed.
-bool fits(Carrier carrier, int rows);
+bool fits(LoadMode load_mode, int rows);
 bool reads(const TilePlan& plan);   ///< whether there are operands that are not packed
 bool brings(const TilePlan& plan);  ///< whether threads copy them
 /// Whether these are fp32, which the threads split on their way: rows are then not scaled.
@@ -214,13 +215,13 @@ bool splits_in_registers(const TilePlan& plan);
 bool reads_strips(const TilePlan& plan);
 constexpr int strip_exponent = -7;
 /// Whether a block has to say that it met rows that must be scaled.
-bool doubts(const TilePlan& plan);
+bool needs_fallback(const TilePlan& plan);
 /// Where column `k` of the second operand is packed. Of 32 columns, where the first operand is split in registers, the
 /// i-th pair of each eight lie beside each other.
 std::int64_t slot_of(const TilePlan& plan, std::int64_t k);
-/// Chunks of 8 elements of a stage that a thread of the feeder splits, of one operand.
+/// Chunks of 8 elements of a stage that a thread of the producer splits, of one operand.
 int chunks_converted(const TilePlan& plan, Operand operand);
-/// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
+/// Stages that the producer asks for before it says that the first of them is there; of operands that are not packed.
 int stages_under_way(const TilePlan& plan);
 /// The plan with so many strips and chunks a stage that its bk is near what it is and few zeros are multiplied, and
 /// with promote_k a multiple of that, and with the rounds that it takes to read them; as it is where nothing slides.
@@ -244,12 +245,12 @@ int exchange_pitch(const TilePlan& plan);
 TilePlan with_exchange(const Problem& problem, TilePlan plan, std::int64_t shared_limit);
 /// Where one tile has all columns, and these their own powers of two: 4 bytes each, behind the exchange, that a block
 /// reads once; 0 elsewhere.
-int lift_bytes(const Problem& problem, const TilePlan& plan);
-int lift_offset(const Problem& problem, const TilePlan& plan);
+int column_scale_bytes(const Problem& problem, const TilePlan& plan);
+int column_scale_offset(const Problem& problem, const TilePlan& plan);
 /// Dynamic shared memory of a block, barriers and alignment included.
 int shared_bytes(const Problem& problem, const TilePlan& plan);
 int threads(const TilePlan& plan);
-int feeder_registers(const TilePlan& plan);    ///< a thread, of the 64 Ki that blocks share
+int producer_registers(const TilePlan& plan);  ///< a thread, of the 64 Ki that blocks share
 int consumer_registers(const TilePlan& plan);  ///< the same, of who multiplies
 /// Whether sums leave the tensor core more than once a tile, so that they are added up in registers of their own.
 bool adds_up(const Problem& problem, const TilePlan& plan);

@@ -19,7 +19,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"raster", &TilePlan::raster},
                              Number{"split_k", &TilePlan::split_k},
                              Number{"blocks", &TilePlan::blocks},
-                             Number{"turns", &TilePlan::turns},
+                             Number{"ping_pong", &TilePlan::ping_pong},
                              Number{"exchange", &TilePlan::exchange},
                              Number{"strips", &TilePlan::strips},
                              Number{"strip_chunks", &TilePlan::strip_chunks},
@@ -30,7 +30,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
 constexpr std::array<std::string_view, 4> schemes{"plain", "single", "split", "joint"};
-constexpr std::array<std::string_view, 5> carriers{"packed", "along_k", "along_rows", "strips", "registers"};
+constexpr std::array<std::string_view, 5> load_modes{"packed", "along_k", "along_rows", "strips", "registers"};
 constexpr std::array<std::string_view, 2> element_names{"f16", "bf16"};
 
 template <typename E, std::size_t N>
@@ -47,8 +47,8 @@ bool choose(E& field, const std::array<std::string_view, N>& names, std::string_
 bool set(TilePlan& plan, std::string_view name, std::string_view value) {
   if (name == "scheme") return choose(plan.scheme, schemes, value);
   if (name == "element") return choose(plan.element, element_names, value);
-  if (name == "carrier_a") return choose(plan.carrier_a, carriers, value);
-  if (name == "carrier_b") return choose(plan.carrier_b, carriers, value);
+  if (name == "load_mode_a") return choose(plan.load_mode_a, load_modes, value);
+  if (name == "load_mode_b") return choose(plan.load_mode_b, load_modes, value);
   for (const auto& [known, field] : numbers) {
     if (known != name) continue;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), plan.*field);
@@ -64,8 +64,8 @@ std::string to_text(const TilePlan& plan) {
   for (const auto& [name, field] : numbers) text += std::string(name) + "=" + std::to_string(plan.*field) + " ";
   text += "scheme=" + std::string(schemes[static_cast<std::size_t>(plan.scheme)]);
   text += " element=" + std::string(element_names[static_cast<std::size_t>(plan.element)]);
-  text += " carrier_a=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_a)]);
-  text += " carrier_b=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_b)]);
+  text += " load_mode_a=" + std::string(load_modes[static_cast<std::size_t>(plan.load_mode_a)]);
+  text += " load_mode_b=" + std::string(load_modes[static_cast<std::size_t>(plan.load_mode_b)]);
   return text;
 }
 

@@ -105,7 +105,7 @@ Result<Unpooled> unpooled(const Kernel& kernel, bool whole) {
   return out;
 }
 
-Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns) {
+Result<Folding> folding_of(const Pool& pool, const ImplicitOperand* implicit, const std::vector<int>& columns) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Folding out;
   const auto folds_in_registers = [&] {
@@ -121,22 +121,22 @@ Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::
     }
     return folds_in_registers();
   }
-  if (sliding == nullptr) {
+  if (implicit == nullptr) {
     if (pool.windows.size() != 1 || pool.windows[0].variable != columns.back())
       return no("windows over rows that are packed one by one");
     out.window = pool.windows[0].size;
     return folds_in_registers();
   }
-  const auto& slides = sliding->slides;
+  const auto& slides = implicit->dims;
   const bool slid = std::ranges::all_of(pool.windows, [&](const PoolWindow& window) {
-    return std::ranges::find(slides, window.variable, &Slide::row) != slides.end();
+    return std::ranges::find(slides, window.variable, &ImplicitDim::row) != slides.end();
   });
   if (!slid) return no("windows along a dim that nothing slides in");
   out.window = pool.size_along(slides.back().row);
   out.length = slides.back().rows;
   // Innermost first: how far neighbours of a dim are apart, and where the window's rows in it begin.
   std::int64_t step = slides.back().places;
-  for (const Slide& slide : slides | std::views::reverse | std::views::drop(1)) {
+  for (const ImplicitDim& slide : slides | std::views::reverse | std::views::drop(1)) {
     const std::int64_t size = pool.size_along(slide.row);
     out.lines.insert(out.lines.begin(), {slide.rows / size, size * step});
     std::vector<std::int64_t> runs;
@@ -146,7 +146,7 @@ Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::
     out.runs = std::move(runs);
     step *= slide.places;
   }
-  out.lines.insert(out.lines.begin(), {sliding->images, sliding->plane});
+  out.lines.insert(out.lines.begin(), {implicit->images, implicit->plane});
   if (out.runs.size() > most_runs) return no("windows of more rows than a tile has room for");
   return folds_in_registers();
 }

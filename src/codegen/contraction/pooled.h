@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/plan.h"
-#include "codegen/contraction/sliding.h"
 #include "codegen/kernel.h"
 
 /// Folds of what a contraction sums up: max and average pools that follow a convolution, or a product, and whatever is
@@ -44,6 +44,6 @@ Result<Unpooled> unpooled(const Kernel& kernel, bool whole = false);
 /// packed row by row, and then windows lie along the last of `columns`, its variables, or are the last of these as a
 /// whole. Error kind `unsupported` where
 /// no tiles do.
-Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns);
+Result<Folding> folding_of(const Pool& pool, const ImplicitOperand* implicit, const std::vector<int>& columns);
 
 }  // namespace planish::codegen::contraction

@@ -23,7 +23,7 @@ class PoolPrinter {
         kernel_(product.kernel),
         folding_(*product.problem.folding),
         fold_(kernel_.reductions[static_cast<std::size_t>(product.pool->reductions.front())]),
-        windows_((product.sliding ? run_step(product.problem, plan) : plan.bn) / folding_.window),
+        windows_((product.implicit ? run_step(product.problem, plan) : plan.bn) / folding_.window),
         rows_at_once_(
             windows_ > 16 ? 1 : std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(32 / windows_, 8)))),
         writer_(kernel_),

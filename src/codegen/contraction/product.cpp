@@ -18,7 +18,7 @@ constexpr std::int64_t longest_strip = 12;  ///< in taps: a stage holds those of
 constexpr std::int64_t most_beyond = 64;    ///< positions that a strip may be longer than a tile
 
 /// Joins neighbouring taps of the last slide, whose rows are the same distance apart, to strips.
-void join_taps(Columns& columns, const std::vector<std::int64_t>& offsets, std::int64_t last) {
+void join_taps(Im2col& columns, const std::vector<std::int64_t>& offsets, std::int64_t last) {
   for (std::int64_t taps = std::min(last, longest_strip); taps > 1; --taps) {
     const std::int64_t shift = offsets[1] - offsets[0];
     if (last % taps != 0 || shift < 0 || shift * (taps - 1) > most_beyond) continue;
@@ -112,9 +112,9 @@ bool has_boxes(const Product& product) {
 }
 
 std::int64_t noted_images(const Product& product) {
-  if (!product.sliding) return 1;
-  const bool shared = is_shared(product.kernel, product.c, product.sliding->operand);
-  return product.sliding->images * (shared ? 1 : product.c.batches);
+  if (!product.implicit) return 1;
+  const bool shared = is_shared(product.kernel, product.c, product.implicit->operand);
+  return product.implicit->images * (shared ? 1 : product.c.batches);
 }
 
 Result<Contraction> oriented(const Kernel& kernel) {
@@ -148,38 +148,38 @@ void set_problem(Product& out) {
                  .batches = c.batches,
                  .a_batched = !is_shared(out.kernel, c, Operand::a),
                  .b_batched = !is_shared(out.kernel, c, Operand::b)};
-  out.sliding = sliding_of(out.kernel, c);
-  if (!out.sliding) {
+  out.implicit = implicit_operand_of(out.kernel, c);
+  if (!out.implicit) {
     out.direct_a = direct_of(out.kernel, c, Operand::a);
     out.direct_b = direct_of(out.kernel, c, Operand::b);
     // Windows are folded of what is scaled.
     if (!narrow_type(out.kernel, c) && (out.pool || wasted(out))) out.direct_a = out.direct_b = std::nullopt;
     return;
   }
-  const Sliding& sliding = *out.sliding;
-  (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
-  out.problem.k = sliding.taps * sliding.chunks * 8;
-  out.problem.columns = Columns{.operand = sliding.operand,
-                                .positions = sliding.positions(),
-                                .planes = sliding.phases * sliding.chunks,
-                                .chunks = sliding.chunks,
-                                .offsets = {},
-                                .image = sliding.plane};
-  join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
+  const ImplicitOperand& implicit = *out.implicit;
+  (implicit.operand == Operand::a ? out.problem.m : out.problem.n) = implicit.positions();
+  out.problem.k = implicit.taps * implicit.chunks * 8;
+  out.problem.im2col = Im2col{.operand = implicit.operand,
+                              .positions = implicit.positions(),
+                              .planes = implicit.phases * implicit.chunks,
+                              .chunks = implicit.chunks,
+                              .offsets = {},
+                              .image = implicit.plane};
+  join_taps(*out.problem.im2col, implicit.offsets(), implicit.dims.back().taps);
 }
 
 /// The same product, with one factor in boxes of places; null where neither has places of several dims, or slides.
 std::shared_ptr<const Product> boxed_product(const Product& from) {
-  if (from.pool || from.spread || !from.taps.empty() || !narrow_type(from.kernel, from.c)) return nullptr;
+  if (from.pool || from.cross_tile || !from.taps.empty() || !narrow_type(from.kernel, from.c)) return nullptr;
   auto out = std::make_shared<Product>(from);
-  out->sliding = std::nullopt;
+  out->implicit = std::nullopt;
   out->direct_a = out->direct_b = std::nullopt;
   out->boxes_a = boxes_of(from.kernel, from.c, Operand::a);
   out->boxes_b = boxes_of(from.kernel, from.c, Operand::b);
   const auto dims = [&](Operand operand) { return out->boxes(operand) ? out->boxes(operand)->rows().size() : 0; };
-  const Operand places = from.sliding ? from.sliding->operand : dims(Operand::a) > 1 ? Operand::a : Operand::b;
+  const Operand places = from.implicit ? from.implicit->operand : dims(Operand::a) > 1 ? Operand::a : Operand::b;
   const Operand other = places == Operand::a ? Operand::b : Operand::a;
-  if (dims(places) == 0 || (!from.sliding && dims(places) == 1)) return nullptr;
+  if (dims(places) == 0 || (!from.implicit && dims(places) == 1)) return nullptr;
   if (dims(other) != 1 || out->boxes(other)->channel != out->boxes(places)->channel)
     (other == Operand::a ? out->boxes_a : out->boxes_b) = std::nullopt;
   const Boxes& boxes = *out->boxes(places);
@@ -194,7 +194,7 @@ std::shared_ptr<const Product> boxed_product(const Product& from) {
                   .b_batched = !is_shared(out->kernel, c, Operand::b),
                   .boxed = boxed_of(out->kernel, boxes, places)};
   const auto direct = [](const std::optional<Boxes>& of) {
-    return of ? std::optional(Direct{Carrier::along_k, of->input, {}, {}}) : std::nullopt;
+    return of ? std::optional(Direct{LoadMode::along_k, of->input, {}, {}}) : std::nullopt;
   };
   out->direct_a = direct(out->boxes_a);
   out->direct_b = direct(out->boxes_b);
@@ -248,13 +248,13 @@ Result<Product> pooled_product(const Kernel& kernel, bool dims) {
   }
   set_problem(out);
   // What packing notes of the factor that is packed first nothing clears.
-  if (!out.sliding && wasted(out) == Operand::a) return no("zeros for elements that are packed one by one");
-  const bool of_slides = out.sliding && out.sliding->operand == Operand::b;
-  if (out.pool->whole ? of_slides : out.sliding && !of_slides)
+  if (!out.implicit && wasted(out) == Operand::a) return no("zeros for elements that are packed one by one");
+  const bool of_slides = out.implicit && out.implicit->operand == Operand::b;
+  if (out.pool->whole ? of_slides : out.implicit && !of_slides)
     return no("windows over rows of the factor that does not slide");
-  PLANISH_TRY(out.problem.folding, folding_of(*out.pool, of_slides ? &*out.sliding : nullptr, out.c.n));
+  PLANISH_TRY(out.problem.folding, folding_of(*out.pool, of_slides ? &*out.implicit : nullptr, out.c.n));
   // Three products have accumulators of their own; one is offered where PyTorch may round.
-  const bool three = !out.sliding && !narrow_type(out.kernel, out.c);
+  const bool three = !out.implicit && !narrow_type(out.kernel, out.c);
   if (out.pool->whole && out.problem.folding->window > (three ? most_columns / 2 : most_columns))
     return no("folds of more than a tile has columns");
   return out;
@@ -262,8 +262,9 @@ Result<Product> pooled_product(const Kernel& kernel, bool dims) {
 
 /// Where results are stored one by one, of a kernel of these alone.
 void set_overlap(Product& out, const Kernel& elements) {
-  for (const bool weave : {false, true})
-    out.overlap.at(weave ? 1 : 0) = overlap_of(elements, out.c, out.sliding ? &*out.sliding : nullptr, weave);
+  for (const bool interleave : {false, true})
+    out.overlap.at(interleave ? 1 : 0) =
+        overlap_of(elements, out.c, out.implicit ? &*out.implicit : nullptr, interleave);
 }
 
 /// The kernel in phases, in blocks where channels are few, and its factors.
@@ -283,10 +284,10 @@ Result<Product> parted_product(const Kernel& kernel) {
   return out;
 }
 
-/// The product that the elements of a Spread are; null where there are several of each, or where its columns are no
-/// neighbouring variables.
+/// The product that the elements of a CrossTileReduction are; null where there are several of each, or where its
+/// columns are no neighbouring variables.
 std::shared_ptr<const Product> elements_of(const Product& whole) {
-  if (whole.spread->elements != 1 || whole.sliding || !whole.taps.empty()) return nullptr;
+  if (whole.cross_tile->elements != 1 || whole.implicit || !whole.taps.empty()) return nullptr;
   auto out = std::make_shared<Product>();
   out->kernel = whole.kernel;
   out->kernel.outputs.resize(1);
@@ -303,24 +304,24 @@ std::shared_ptr<const Product> elements_of(const Product& whole) {
 }
 
 /// Of a kernel that sums up more results than a tile has: what is summed lies along columns.
-Result<Product> spread_product(const Kernel& kernel) {
-  const Unspread from = unspread(kernel);
+Result<Product> cross_tile_product(const Kernel& kernel) {
+  const CrossTileKernel from = cross_tile_kernel(kernel);
   PLANISH_TRY(Product out, parted_product(from.kernel));
   std::string why;
   for (const bool turned : {false, true}) {
     if (turned) turn_over(out.c);
     set_problem(out);
-    if (!out.sliding && wasted(out) == Operand::a) continue;  // see product_of()
-    auto spread = spread_of(out.kernel, from, out.c, out.sliding ? &*out.sliding : nullptr);
-    if (spread) {
-      out.spread = std::move(*spread);
+    if (!out.implicit && wasted(out) == Operand::a) continue;  // see product_of()
+    auto cross_tile = cross_tile_of(out.kernel, from, out.c, out.implicit ? &*out.implicit : nullptr);
+    if (cross_tile) {
+      out.cross_tile = std::move(*cross_tile);
       out.elements = elements_of(out);
       Kernel elements = out.kernel;
-      elements.outputs.resize(out.spread->elements);
+      elements.outputs.resize(out.cross_tile->elements);
       if (!elements.outputs.empty()) set_overlap(out, elements);
       return out;
     }
-    if (why.empty()) why = spread.error().message;
+    if (why.empty()) why = cross_tile.error().message;
   }
   return fail("unsupported", why);
 }
@@ -329,25 +330,26 @@ Result<Product> spread_product(const Kernel& kernel) {
 
 Result<Product> product_of(const Kernel& kernel) {
   if (kernel.across > 0) {
-    if (!std::ranges::all_of(kernel.outputs, &Output::per_column)) return spread_product(kernel);  // it stores elements
+    if (!std::ranges::all_of(kernel.outputs, &Output::per_column))
+      return cross_tile_product(kernel);  // it stores elements
     for (const bool dims : {false, true}) {
       if (auto pooled = pooled_product(kernel, dims)) return pooled;
     }
-    return spread_product(kernel);
+    return cross_tile_product(kernel);
   }
   PLANISH_TRY(Product out, parted_product(kernel));
   Contraction& c = out.c;
   // The second factor is packed last: what packing notes of it nothing clears.
-  if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
+  if (wasted(out) == Operand::a && !implicit_operand_of(out.kernel, c)) turn_over(c);
   set_problem(out);
-  if (!out.sliding && out.taps.empty()) {
+  if (!out.implicit && out.taps.empty()) {
     auto swapped = std::make_shared<Product>(out);
     turn_over(swapped->c);
     set_problem(*swapped);
     if (!has_boxes(*swapped)) swapped->boxed = boxed_product(*swapped);
     out.swapped = std::move(swapped);
   }
-  if (out.sliding || !has_boxes(out)) out.boxed = boxed_product(out);
+  if (out.implicit || !has_boxes(out)) out.boxed = boxed_product(out);
   out.eight = eight_bit_product(out);
   set_overlap(out, out.kernel);
   return out;

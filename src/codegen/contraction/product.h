@@ -7,12 +7,12 @@
 
 #include "codegen/contraction/boxes.h"
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/cross_tile.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/eight_bits.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/pooled.h"
-#include "codegen/contraction/sliding.h"
-#include "codegen/contraction/spread.h"
 
 namespace planish::codegen::contraction {
 
@@ -23,23 +23,25 @@ struct Product {
   /// Where one of these does not hold there is nothing to multiply, though zeros are (see Phased and Blocked).
   std::vector<ir::Bound> taps;
   Contraction c;  ///< of `kernel`
-  std::optional<Sliding> sliding;
-  std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
-  std::optional<Spread> spread;              ///< sums of results that more than one tile has
-  std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
-  std::optional<EightBits> bits;             ///< of 8-bit factors that are multiplied as they are, and direct
-  std::optional<Boxes> boxes_a, boxes_b;     ///< where the problem is boxed: of factors that come so, which are direct
+  std::optional<ImplicitOperand> implicit;
+  std::optional<Pool> pool;                      ///< windows that results are folded by; the kernel then is unpooled()
+  std::optional<CrossTileReduction> cross_tile;  ///< sums of results that more than one tile has
+  std::optional<Direct> direct_a, direct_b;      ///< factors that need no packing
+  std::optional<EightBits> bits;                 ///< of 8-bit factors that are multiplied as they are, and direct
+  std::optional<Boxes> boxes_a, boxes_b;  ///< where the problem is boxed: of factors that come so, which are direct
   /// Zeros, where it is in boxes, in k behind a tap's channels, of which other packings than by taps (tap_packing.h)
   /// know nothing, and the other factor is packed.
   bool gaps = false;
-  /// Columns that tiles may share so that results leave in whole sectors (see overlap_of()), without `weave` and with.
+  /// Columns that tiles may share so that results leave in whole sectors (see overlap_of()), without `interleave` and
+  /// with.
   std::array<int, 2> overlap{};
   Problem problem;
   std::shared_ptr<const Product>
       swapped;                           ///< the same with its factors' parts exchanged; null where it has only one way
   std::shared_ptr<const Product> boxed;  ///< the same with tiles that are boxes (see boxes.h); null where none are
   std::shared_ptr<const Product> eight;  ///< the same with factors in 8 bits (see eight_bits.h); null where none are
-  /// Of a Spread with one output of elements: the product that these are, with columns as one variable; null elsewhere.
+  /// Of a CrossTileReduction with one output of elements: the product that these are, with columns as one variable;
+  /// null elsewhere.
   std::shared_ptr<const Product> elements;
 
   const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }

@@ -40,7 +40,7 @@ class ProductPrinter {
   void close() { writer_.close(); }
   bool across(Operand operand) const {
     const auto& direct = product_.direct(operand);
-    return direct && direct->carrier == Carrier::along_rows;
+    return direct && direct->load_mode == LoadMode::along_rows;
   }
   int row() const { return c_.m.front(); }
   int column() const { return c_.n.front(); }

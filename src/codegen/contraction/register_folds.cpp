@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/contraction/cross_tile_text.h"
 #include "codegen/contraction/fold_nodes.h"
-#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -18,12 +18,12 @@ class RegisterPrinter {
  public:
   RegisterPrinter(const Product& product, const TilePlan& plan, bool fast)
       : product_(product),
-        spread_(*product.spread),
+        cross_tile_(*product.cross_tile),
         plan_(plan),
         kernel_(product.kernel),
-        fold_(spread_.folds.front()),
+        fold_(cross_tile_.folds.front()),
         arg_(kernel_.reductions[static_cast<std::size_t>(fold_.sum)].arg),
-        pieces_(pieces_of(spread_, product.problem, plan)),
+        pieces_(pieces_of(cross_tile_, product.problem, plan)),
         writer_(kernel_),
         nodes_(kernel_, product.c, std::vector<int>{arg_}),
         bounds_(product) {
@@ -36,7 +36,7 @@ class RegisterPrinter {
     if (product_.problem.m % 64 != 0) writer_.line(fmt::format("if (y >= {}) return;", product_.problem.m));
     writer_.decode("batch", product_.c.batch);
     rows();
-    open_slots(writer_, spread_, pieces_);
+    open_slots(writer_, cross_tile_, pieces_);
     find_elements();
     unrolled("int h = 0; h < 2; ++h");
     piece();
@@ -164,10 +164,10 @@ class RegisterPrinter {
   }
 
   const Product& product_;
-  const Spread& spread_;
+  const CrossTileReduction& cross_tile_;
   const TilePlan& plan_;
   const Kernel& kernel_;
-  const SpreadFold& fold_;
+  const CrossTileFold& fold_;
   const int arg_;
   const Pieces pieces_;
   PlaceWriter writer_;

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/place_writer.h"
-#include "codegen/contraction/sliding.h"
 
 /// Results that leave in whole sectors of memory. Where one row's results of a tile end within a sector of 32 bytes,
 /// another block writes the rest of it, and memory is read before either half can be written: runs of 256 results that
@@ -26,11 +26,12 @@ struct Sectors {
 };
 
 /// Nothing where tiles end between sectors anyway, or where a row's results do not follow each other so.
-std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding);
+std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& contraction,
+                                  const ImplicitOperand* implicit);
 
 /// Prints `edge_of(position, mask)`: what a column, which may be none, says of a place; `mask` is 0 where not all
 /// results that follow it in its sector are among those that the tile before has too, else the elements of a sector
 /// less one.
-void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const Sliding& sliding);
+void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const ImplicitOperand& implicit);
 
 }  // namespace planish::codegen::contraction

@@ -27,16 +27,16 @@ std::string table(PlaceWriter& writer, const std::string& name, const std::vecto
 /// `at` its position.
 class StripPrinter {
  public:
-  StripPrinter(const Kernel& kernel, const Contraction& c, const Sliding& sliding, const Problem& problem,
+  StripPrinter(const Kernel& kernel, const Contraction& c, const ImplicitOperand& implicit, const Problem& problem,
                const TilePlan& plan, std::int64_t images)
-      : kernel_(by_place(kernel, c, sliding)),
+      : kernel_(by_place(kernel, c, implicit)),
         c_(c),
-        sliding_(sliding),
+        implicit_(implicit),
         problem_(problem),
         plan_(plan),
         images_(images),
-        load_(kernel_.nodes[static_cast<std::size_t>(sliding.operand == Operand::a ? c.first : c.second)]),
-        count_(problem.columns->strip(run_columns(problem, plan))),
+        load_(kernel_.nodes[static_cast<std::size_t>(implicit.operand == Operand::a ? c.first : c.second)]),
+        count_(problem.im2col->strip(run_columns(problem, plan))),
         of_strip_(std::int64_t{plan.strip_chunks} * problem.runs()),
         items_(plan.strips * of_strip_ * count_),
         writer_(kernel_) {}
@@ -53,8 +53,8 @@ class StripPrinter {
   /// What the first tap of strip number `strip` adds to each slide's coordinate u.
   std::vector<std::int64_t> shift_of(std::int64_t strip) const {
     std::vector<std::int64_t> out;
-    std::int64_t left = sliding_.taps, tap = strip * problem_.columns->taps;
-    for (const Slide& slide : sliding_.slides) {
+    std::int64_t left = implicit_.taps, tap = strip * problem_.im2col->taps;
+    for (const ImplicitDim& slide : implicit_.dims) {
       left /= slide.taps;
       out.push_back(tap / left * slide.dilation);
       tap %= left;
@@ -62,7 +62,7 @@ class StripPrinter {
     return out;
   }
 
-  std::int64_t strips() const { return static_cast<std::int64_t>(problem_.columns->offsets.size()); }
+  std::int64_t strips() const { return static_cast<std::int64_t>(problem_.im2col->offsets.size()); }
 
   /// Of each chunk the place of its first channel for the first strip, and a bit for each strip that has elements
   /// there.
@@ -76,33 +76,33 @@ class StripPrinter {
                     "thread) {{",
                     plan_.rounds));
     writer_.line("later = 0;");
-    writer_.line(fmt::format("const int border = (first / {0} + 1) * {0};", sliding_.plane));
+    writer_.line(fmt::format("const int border = (first / {0} + 1) * {0};", implicit_.plane));
     writer_.decode("product", c_.batch);
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan_.rounds));
     writer_.line("const int e = i * 128 + thread;");
     if (problem_.has_runs()) writer_.line(fmt::format("const int q = e / {};", count_));
     writer_.line(fmt::format("int at = first + {} + e % {};", run, count_));
-    writer_.line(fmt::format("const bool there = (at < {}){};", sliding_.positions(),
+    writer_.line(fmt::format("const bool there = (at < {}){};", implicit_.positions(),
                              items_ % 128 != 0 ? fmt::format(" & (e < {})", items_) : ""));
     writer_.line("at = there ? at : 0;");
     writer_.line("later |= at >= border ? 1u << i : 0u;");
-    writer_.decode(fmt::format("(unsigned)at / {}", sliding_.plane), sliding_.apart);
-    std::int64_t later = sliding_.plane;
-    for (const Slide& slide : sliding_.slides) {
+    writer_.decode(fmt::format("(unsigned)at / {}", implicit_.plane), implicit_.apart);
+    std::int64_t later = implicit_.plane;
+    for (const ImplicitDim& slide : implicit_.dims) {
       later /= slide.places;
       writer_.line(fmt::format("const int u{} = (int)((unsigned)at / {} % {}) * {};", slide.row, later, slide.places,
                                slide.stride));
       if (slide.tap >= 0) writer_.line(fmt::format("const int d{} = 0;", slide.tap));
     }
-    writer_.line(fmt::format("const int d{} = 0;", sliding_.channels.front()));
+    writer_.line(fmt::format("const int d{} = 0;", implicit_.channels.front()));
     writer_.line("valid[i] = 0;");
     for (std::int64_t strip = 0; strip < strips(); ++strip) {
       writer_.open("{");
       const auto shift = shift_of(strip);
       std::string ok = "there";
       for (std::size_t s = 0; s < shift.size(); ++s) {
-        const Slide& slide = sliding_.slides[s];
+        const ImplicitDim& slide = implicit_.dims[s];
         writer_.line(fmt::format("const {0} d{1} = u{1} + {2};", writer_.coordinate(), slide.row, shift[s]));
         ok += fmt::format(" & (d{} < {})", slide.row, slide.reach);
       }
@@ -117,15 +117,15 @@ class StripPrinter {
   }
 
   void ask() {
-    const Columns& columns = *problem_.columns;
+    const Im2col& columns = *problem_.im2col;
     const std::int64_t runs = columns.chunks / plan_.strip_chunks;
-    const std::int64_t channel = load_.index.coefficient_of(sliding_.channels.front());
+    const std::int64_t channel = load_.index.coefficient_of(implicit_.channels.front());
     std::vector<std::int64_t> offsets;
     for (std::int64_t strip = 0; strip < strips(); ++strip) {
       const auto shift = shift_of(strip);
       std::int64_t offset = 0;
       for (std::size_t s = 0; s < shift.size(); ++s)
-        offset += shift[s] * load_.index.coefficient_of(sliding_.slides[s].row);
+        offset += shift[s] * load_.index.coefficient_of(implicit_.dims[s].row);
       offsets.push_back(offset);
     }
     const std::string offset = table(writer_, "strip_offsets", offsets, fmt::format("min(taps, {})", strips() - 1));
@@ -144,13 +144,13 @@ class StripPrinter {
     writer_.line(fmt::format("const float* const p = from + (place[i] + {} + chunk * {});", offset, 8 * channel));
     constexpr std::int64_t most_apart =
         (std::int64_t{1} << 31) / 32 - 1;  // 28 bytes a channel are a constant of 32 bits
-    if (sliding_.channel_count % 8 == 0 && channel <= most_apart) {
+    if (implicit_.channel_count % 8 == 0 && channel <= most_apart) {
       writer_.line(fmt::format("load_eight<{}>(v[i], p, there);", channel));
     } else {
       writer_.line("#pragma unroll");
       writer_.line(fmt::format(
           "for (int j = 0; j < 8; ++j) v[i].v[j] = there & (chunk * 8 + j < {}) ? __ldg(p + j * {}ll) : 0.0f;",
-          sliding_.channel_count, channel));
+          implicit_.channel_count, channel));
     }
     writer_.close();
     writer_.close();
@@ -189,7 +189,7 @@ class StripPrinter {
     writer_.open("PL_DEVICE void tell_magnitudes(int* notes, int product, int first, float (&top)[2]) {");
     const bool moves = problem_.moves(Operand::b);
     writer_.line(fmt::format("const int image = {}first / {};",
-                             moves ? fmt::format("product * {} + ", sliding_.images) : "", sliding_.plane));
+                             moves ? fmt::format("product * {} + ", implicit_.images) : "", implicit_.plane));
     writer_.line("#pragma unroll");
     writer_.open("for (int h = 0; h < 2; ++h) {");
     writer_.line("#pragma unroll");
@@ -206,7 +206,7 @@ class StripPrinter {
 
   const Kernel kernel_;
   const Contraction& c_;
-  const Sliding& sliding_;
+  const ImplicitOperand& implicit_;
   const Problem& problem_;
   const TilePlan& plan_;
   const std::int64_t images_;
@@ -219,10 +219,10 @@ class StripPrinter {
 
 }  // namespace
 
-bool can_read_strips(const Kernel& kernel, const Contraction& c, const Sliding& sliding) {
+bool can_read_strips(const Kernel& kernel, const Contraction& c, const ImplicitOperand& implicit) {
   constexpr std::int64_t most_places = (std::int64_t{1} << 31) - 1, most_taps = 28;
-  if (sliding.operand != Operand::b || sliding.channels.size() != 1 || sliding.taps > most_taps) return false;
-  const Kernel by = by_place(kernel, c, sliding);
+  if (implicit.operand != Operand::b || implicit.channels.size() != 1 || implicit.taps > most_taps) return false;
+  const Kernel by = by_place(kernel, c, implicit);
   const Node& node = by.nodes[static_cast<std::size_t>(c.second)];
   if (node.op != Op::load || node.dtype != DType::f32 || !node.args.empty() || !node.index.is_affine()) return false;
   const auto [least, most] = node.index.range(by.space);
@@ -231,12 +231,12 @@ bool can_read_strips(const Kernel& kernel, const Contraction& c, const Sliding& 
   return zeros && least > -most_places && most < most_places &&
          by.inputs[static_cast<std::size_t>(node.input)].dtype == DType::f32 &&
          std::ranges::none_of(
-             node.where, [&](const ir::Bound& bound) { return bound.e.depends_on(sliding.channels.front()); });
+             node.where, [&](const ir::Bound& bound) { return bound.e.depends_on(implicit.channels.front()); });
 }
 
-std::string print_strip_reader(const Kernel& kernel, const Contraction& c, const Sliding& sliding,
+std::string print_strip_reader(const Kernel& kernel, const Contraction& c, const ImplicitOperand& implicit,
                                const Problem& problem, const TilePlan& plan, std::int64_t images) {
-  return StripPrinter(kernel, c, sliding, problem, plan, images).print();
+  return StripPrinter(kernel, c, implicit, problem, plan, images).print();
 }
 
 std::string is_unusual_text(const std::string& name, std::int64_t images) {

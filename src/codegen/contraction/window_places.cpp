@@ -19,9 +19,9 @@ void WindowPlaces::of_tile(PlaceWriter& writer) const {
   writer.line(fmt::format("const int line = x / {};", tiles * width));
   writer.line(
       fmt::format("const int along = x % {} / {} * {};", tiles * width, width, run_step(product_.problem, plan_)));
-  const auto& slides = product_.sliding->slides;
+  const auto& slides = product_.implicit->dims;
   std::int64_t later = folding.line_count() / folding.lines.front().count;
-  writer.decode(fmt::format("line / {}", later), product_.sliding->apart);
+  writer.decode(fmt::format("line / {}", later), product_.implicit->apart);
   for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
     const std::int64_t count = folding.lines[i + 1].count;
     later /= count;
@@ -45,7 +45,7 @@ std::string WindowPlaces::of_window(PlaceWriter& writer, std::string_view window
 void WindowPlaces::of_element(PlaceWriter& writer, std::string_view run, std::string_view c) const {
   if (product_.pool->whole) return writer.decode(c, inner_);
   if (!product_.problem.has_runs()) return writer.decode(fmt::format("begin + {}", c), product_.c.n);
-  const auto& slides = product_.sliding->slides;
+  const auto& slides = product_.implicit->dims;
   std::size_t later = product_.problem.folding->runs.size();
   for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
     const int row = slides[i].row;

@@ -392,7 +392,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   const int d0 = (unsigned)(batch);
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -432,11 +432,11 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
       const int d1 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d2 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v20 = folded;
         if (ok) {
           out0[2400 * d0 + 24 * d1 + d2] = v20;

@@ -140,7 +140,7 @@ PL_DEVICE void get_pair(const float* from, float (&v)[2]) {
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const unsigned short* __restrict__ in2, const unsigned short* __restrict__ in3, unsigned short* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 2) {
     constexpr int beside = 2;
     constexpr int some = rows < 8 ? rows : 8;
@@ -219,7 +219,7 @@ PL_DEVICE void store_sums(const unsigned short* __restrict__ in2, const unsigned
         const int d1 = (unsigned)(row);
         #pragma unroll
         for (int j = 0; j < columns; j += step) {
-          const int at = x + j + lane / weave;
+          const int at = x + j + lane / interleave;
           const int d3 = (unsigned)(at) / 192 % 2 * 32 + (unsigned)(at) % 32;
           const int d2 = (unsigned)(at) / 384 % 11 * 6 + (unsigned)(at) / 32 % 6;
           const int d0 = (unsigned)(at) / 4224 * 1;
@@ -238,13 +238,13 @@ PL_DEVICE void store_sums(const unsigned short* __restrict__ in2, const unsigned
         const float v7 = v6;
         #pragma unroll
         for (int j = 0; j < columns; j += step) {
-          const int at = x + j + lane / weave;
+          const int at = x + j + lane / interleave;
           const int d3 = (unsigned)(at) / 192 % 2 * 32 + (unsigned)(at) % 32;
           const int d2 = (unsigned)(at) / 384 % 11 * 6 + (unsigned)(at) / 32 % 6;
           const int d0 = (unsigned)(at) / 4224 * 1;
           const bool there = (at < end) & (d2 < 64);
           const bool ok = there;
-          const float folded = sums(r + lane % weave, j + lane / weave);
+          const float folded = sums(r + lane % interleave, j + lane / interleave);
           const float v5 = folded;
           const float v8 = (v5 + v7);
           const float v9 = l9[i][j / step];

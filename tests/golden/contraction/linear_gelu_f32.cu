@@ -50,7 +50,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -103,11 +103,11 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
       const float v11 = 0x1p+0f;
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d1 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         const float v4 = (ok ? pl_ldg(in2 + (d1)) : 0x0p+0f);
         const float v5 = (v3 + v4);
@@ -164,7 +164,7 @@ PL_DEVICE void put_a(u32 to, const Eight (&v)[4], unsigned (&top)[4], int thread
     for (int j = 0; j < 8; ++j) top[i] = max(top[i], magnitude_bits(v[c].v[j]));
   }
 }
-PL_DEVICE void doubt_a(unsigned (&top)[4], int* doubt) {
+PL_DEVICE void flag_a(unsigned (&top)[4], int* fallback) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -172,7 +172,7 @@ PL_DEVICE void doubt_a(unsigned (&top)[4], int* doubt) {
     odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
-  if (odd) *doubt = 1;
+  if (odd) *fallback = 1;
 }
 PL_DEVICE void find_b(int (&at)[1], int product, int row, int thread) {
 #pragma unroll
@@ -199,7 +199,7 @@ PL_DEVICE void put_b(u32 to, const Eight (&v)[1], unsigned (&top)[1], int thread
     for (int j = 0; j < 8; ++j) top[i] = max(top[i], magnitude_bits(v[c].v[j]));
   }
 }
-PL_DEVICE void doubt_b(unsigned (&top)[1], int* doubt) {
+PL_DEVICE void flag_b(unsigned (&top)[1], int* fallback) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 1; ++i) {
@@ -207,10 +207,10 @@ PL_DEVICE void doubt_b(unsigned (&top)[1], int* doubt) {
     odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
-  if (odd) *doubt = 1;
+  if (odd) *fallback = 1;
 }
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const float* __restrict__ in2, float* __restrict__ out0, int* __restrict__ doubts) {
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const float* __restrict__ in2, float* __restrict__ out0, int* __restrict__ fallbacks) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const u32 base = (shared_address(pl_smem) + 1023u) & ~1023u;
   const u32 full = base + 163840, empty = full + 64;
@@ -222,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
     }
     barrier_init_fence();
   }
-  if (threadIdx.x == 0) doubts[blockIdx.x] = 0;
+  if (threadIdx.x == 0) fallbacks[blockIdx.x] = 0;
   __syncthreads();
   int stage = 0;
   u32 parity = 0;
@@ -259,8 +259,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           parity ^= 1;
         }
       }
-      doubt_a(top_a, doubts + blockIdx.x);
-      doubt_b(top_b, doubts + blockIdx.x);
+      flag_a(top_a, fallbacks + blockIdx.x);
+      flag_b(top_b, fallbacks + blockIdx.x);
     }
   } else {
     const int lane = threadIdx.x % 32;
@@ -382,10 +382,10 @@ PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int ba
     v[j] = v0;
   }
 }
-extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ doubts, const float* __restrict__ in0, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ fallbacks, const float* __restrict__ in0, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   __shared__ float most[64];
@@ -484,10 +484,10 @@ PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int ba
     v[j] = v1;
   }
 }
-extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ doubts, const float* __restrict__ in1, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ fallbacks, const float* __restrict__ in1, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   __shared__ float most[64];
@@ -585,7 +585,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -638,11 +638,11 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
       const float v11 = 0x1p+0f;
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d1 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         const float v4 = (ok ? pl_ldg(in2 + (d1)) : 0x0p+0f);
         const float v5 = (v3 + v4);
@@ -659,10 +659,10 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
   }
 }
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* __restrict__ doubts, const char* __restrict__ a0, const char* __restrict__ a1, const char* __restrict__ b0, const char* __restrict__ b1, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, float* __restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* __restrict__ fallbacks, const char* __restrict__ a0, const char* __restrict__ a1, const char* __restrict__ b0, const char* __restrict__ b1, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, float* __restrict__ out0) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 12; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   extern __shared__ __align__(16) unsigned char pl_smem[];

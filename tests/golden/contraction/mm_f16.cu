@@ -124,7 +124,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(unsigned short* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 2) {
     constexpr int beside = 2;
     #pragma unroll 4
@@ -164,11 +164,11 @@ PL_DEVICE void store_sums(unsigned short* __restrict__ out0, int batch, int y, i
       const int d0 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d1 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v5 = folded;
         if (ok) {
           out0[66 * d0 + d1] = pl_to_f16(v5);

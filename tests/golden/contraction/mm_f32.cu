@@ -228,7 +228,7 @@ PL_WGMMA_BOTH(multiply, 16, "f16", 0, 0)
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   #pragma unroll 2
   for (int r = 0; r < rows; r += weave) {
     const int row = y + r;
@@ -236,11 +236,11 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
     const int d0 = (unsigned)(row);
     #pragma unroll
     for (int j = 0; j < columns; j += step) {
-      const int at = x + j + lane / weave;
+      const int at = x + j + lane / interleave;
       const int d1 = (unsigned)(at);
       const bool there = (at < end);
       const bool ok = there;
-      const float folded = sums(r + lane % weave, j + lane / weave);
+      const float folded = sums(r + lane % interleave, j + lane / interleave);
       const float v3 = folded;
       if (ok) {
         out0[77 * d0 + d1] = v3;

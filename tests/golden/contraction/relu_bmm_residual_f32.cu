@@ -228,7 +228,7 @@ template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   const int d1 = (unsigned)(batch);
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   constexpr int some = rows < 4 ? rows : 4;
   #pragma unroll 1
   for (int first = 0; first < rows; first += some) {
@@ -241,7 +241,7 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
       const int d0 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d2 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
@@ -256,11 +256,11 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
       const int d0 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d2 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v4 = folded;
         const float v5 = l5[i][j / step];
         const float v6 = (v4 + v5);

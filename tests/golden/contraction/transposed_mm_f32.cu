@@ -50,7 +50,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -90,11 +90,11 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
       const int d1 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d0 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         if (ok) {
           out0[d0 + 72 * d1] = v3;
@@ -144,7 +144,7 @@ PL_DEVICE void put_a(u32 to, const Eight (&v)[4], unsigned (&top)[8], int thread
     for (int j = 0; j < 8; ++j) top[j] = max(top[j], magnitude_bits(v[c].v[j]));
   }
 }
-PL_DEVICE void doubt_a(unsigned (&top)[8], int* doubt) {
+PL_DEVICE void flag_a(unsigned (&top)[8], int* fallback) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -152,7 +152,7 @@ PL_DEVICE void doubt_a(unsigned (&top)[8], int* doubt) {
     odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
-  if (odd) *doubt = 1;
+  if (odd) *fallback = 1;
 }
 PL_DEVICE void find_b(int (&at)[1], int product, int row, int thread) {
 #pragma unroll
@@ -179,7 +179,7 @@ PL_DEVICE void put_b(u32 to, const Eight (&v)[1], unsigned (&top)[1], int thread
     for (int j = 0; j < 8; ++j) top[i] = max(top[i], magnitude_bits(v[c].v[j]));
   }
 }
-PL_DEVICE void doubt_b(unsigned (&top)[1], int* doubt) {
+PL_DEVICE void flag_b(unsigned (&top)[1], int* fallback) {
   bool odd = false;
 #pragma unroll
   for (int i = 0; i < 1; ++i) {
@@ -187,10 +187,10 @@ PL_DEVICE void doubt_b(unsigned (&top)[1], int* doubt) {
     odd = odd | !fits_unscaled(top[i]);
     top[i] = 0;
   }
-  if (odd) *doubt = 1;
+  if (odd) *fallback = 1;
 }
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, float* __restrict__ out0, int* __restrict__ doubts) {
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, float* __restrict__ out0, int* __restrict__ fallbacks) {
   extern __shared__ __align__(16) unsigned char pl_smem[];
   const u32 base = (shared_address(pl_smem) + 1023u) & ~1023u;
   const u32 full = base + 163840, empty = full + 64;
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
     }
     barrier_init_fence();
   }
-  if (threadIdx.x == 0) doubts[blockIdx.x] = 0;
+  if (threadIdx.x == 0) fallbacks[blockIdx.x] = 0;
   __syncthreads();
   int stage = 0;
   u32 parity = 0;
@@ -239,8 +239,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
           parity ^= 1;
         }
       }
-      doubt_a(top_a, doubts + blockIdx.x);
-      doubt_b(top_b, doubts + blockIdx.x);
+      flag_a(top_a, fallbacks + blockIdx.x);
+      flag_b(top_b, fallbacks + blockIdx.x);
     }
   } else {
     const int lane = threadIdx.x % 32;
@@ -360,10 +360,10 @@ PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in0, int ba
     v[j] = v0;
   }
 }
-extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ doubts, const float* __restrict__ in0, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ fallbacks, const float* __restrict__ in0, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   __shared__ float most[64];
@@ -462,10 +462,10 @@ PL_DEVICE void plane_values(float (&v)[8], const float* __restrict__ in1, int ba
     v[j] = v1;
   }
 }
-extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ doubts, const float* __restrict__ in1, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const int* __restrict__ fallbacks, const float* __restrict__ in1, unsigned char* __restrict__ out0, unsigned char* __restrict__ out1, int* __restrict__ out2) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   __shared__ float most[64];
@@ -569,7 +569,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -609,11 +609,11 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
       const int d1 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d0 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         if (ok) {
           out0[d0 + 72 * d1] = v3;
@@ -623,10 +623,10 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
   }
 }
 // ---- kernel ----
-extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* __restrict__ doubts, const char* __restrict__ a0, const char* __restrict__ a1, const char* __restrict__ b0, const char* __restrict__ b1, const int* __restrict__ ea, const int* __restrict__ eb, float* __restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const int* __restrict__ fallbacks, const char* __restrict__ a0, const char* __restrict__ a1, const char* __restrict__ b0, const char* __restrict__ b1, const int* __restrict__ ea, const int* __restrict__ eb, float* __restrict__ out0) {
   {
     int any = 0;
-    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= doubts[i];
+    for (int i = threadIdx.x; i < 10; i += blockDim.x) any |= fallbacks[i];
     if (!__syncthreads_or(any)) return;
   }
   extern __shared__ __align__(16) unsigned char pl_smem[];

@@ -225,7 +225,7 @@ PL_WGMMA_BOTH(multiply, 16, "f16", 0, 0)
 template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   #pragma unroll 2
   for (int r = 0; r < rows; r += weave) {
     const int row = y + r;
@@ -235,12 +235,12 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict
     const float v7 = pl_ldg(in3 + (d0));
     #pragma unroll
     for (int j = 0; j < columns; j += step) {
-      const int at = x + j + lane / weave;
+      const int at = x + j + lane / interleave;
       const int d2 = (unsigned)(at) % 99;
       const int d1 = (unsigned)(at) / 99;
       const bool there = (at < end);
       const bool ok = there;
-      const float folded = sums(r + lane % weave, j + lane / weave);
+      const float folded = sums(r + lane % interleave, j + lane / interleave);
       const float v3 = folded;
       const float v5 = (v3 + v4);
       const float v6 = pl_max(v5, 0x0p+0f);

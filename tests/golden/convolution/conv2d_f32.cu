@@ -350,7 +350,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = 2;
     #pragma unroll 4
@@ -396,13 +396,13 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
       const int d3 = (rows % 2 == 0 ? r : row) / 1 % 2;
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d0 = (unsigned)((unsigned)(at) / 98);
         const int d2 = (unsigned)(at) / 14 % 7;
         const int d4 = (unsigned)(at) / 1 % 14;
         const bool there = (at < end) & (d2 < 6) & (d4 < 12);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         if (ok) {
           out0[4608 * d0 + 144 * d1 + 24 * d2 + 12 * d3 + d4] = v3;

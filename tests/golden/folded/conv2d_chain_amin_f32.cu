@@ -418,12 +418,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
     }
     barrier_init_fence();
   }
-  int* const lift = (int*)(pl_smem + (base - shared_address(pl_smem)) + 41088);
+  int* const column_scale = (int*)(pl_smem + (base - shared_address(pl_smem)) + 41088);
   bool immoderate = false;
   for (int i = threadIdx.x; i < 24; i += 256) {
     const int e = eb[i];
     immoderate = immoderate | (abs(e) > 63);
-    lift[i] = (int)((unsigned)(127 + e) << 23);
+    column_scale[i] = (int)((unsigned)(127 + e) << 23);
   }
   const bool far_columns = __syncthreads_or(immoderate);
   int stage = 0;
@@ -506,7 +506,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* 
       for (int h = 0; h < 2; ++h) {
         #pragma unroll
         for (int j = 0; j < 24; j += 8) {
-          const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);
+          const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(column_scale + j + lane % 4 * 2);
           const float left = (high[j / 2 + h * 2]) * __int_as_float(by.x + (h == 0 ? row0 : row1));
           const float right = (high[j / 2 + h * 2 + 1]) * __int_as_float(by.y + (h == 0 ? row0 : row1));
           high[j / 2 + h * 2] = left, high[j / 2 + h * 2 + 1] = right;

@@ -246,7 +246,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = columns >= 96 ? 4 : 2;
     #pragma unroll 4
@@ -288,11 +288,11 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
       const int d0 = (unsigned)(row);
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d1 = (unsigned)(at);
         const bool there = (at < end);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         const float v4 = (ok ? pl_ldg(in2 + (d1)) : 0x0p+0f);
         const float v5 = (v3 + v4);

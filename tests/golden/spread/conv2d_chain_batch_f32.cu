@@ -350,7 +350,7 @@ template <bool streaming> PL_DEVICE void put_chunk(unsigned short* to, const uns
 }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_elements(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = 1, step = 32;
+  constexpr int interleave = 1, step = 32;
   if constexpr (columns >= 64) {
     constexpr int beside = 2;
     #pragma unroll 4
@@ -403,13 +403,13 @@ PL_DEVICE void store_elements(const float* __restrict__ in2, const float* __rest
       const float v7 = pl_ldg(in3 + (d0));
       #pragma unroll
       for (int j = 0; j < columns; j += step) {
-        const int at = x + j + lane / weave;
+        const int at = x + j + lane / interleave;
         const int d1 = (unsigned)((unsigned)(at) / 286);
         const int d2 = (unsigned)(at) / 26 % 11;
         const int d4 = (unsigned)(at) / 1 % 26;
         const bool there = (at < end) & (d2 < 10) & (d4 < 24);
         const bool ok = there;
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         const float v5 = (v3 + v4);
         const float v6 = pl_max(v5, 0x0p+0f);

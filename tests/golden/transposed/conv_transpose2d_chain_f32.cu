@@ -332,16 +332,16 @@ template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }
 __device__ constexpr int share_of_columns(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : share_of_columns(count, most - 1); }
 template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
-  constexpr int weave = rows % 2 == 0 && columns % 32 == 0 ? 2 : 1;
-  constexpr int step = 32 / weave;
+  constexpr int interleave = rows % 2 == 0 && columns % 32 == 0 ? 2 : 1;
+  constexpr int step = 32 / interleave;
   constexpr int some = share_of_columns(columns / step, 8);
   #pragma unroll 1
   for (int first = 0; first < columns; first += some * step) {
-    float l6[some][rows / weave];
+    float l6[some][rows / interleave];
     #pragma unroll
     for (int i = 0; i < some; ++i) {
       const int j = first + i * step;
-      const int at = x + j + lane / weave;
+      const int at = x + j + lane / interleave;
       const int d0 = (unsigned)((unsigned)(at) / 70);
       const int d2 = (unsigned)(at) / 10 % 7;
       const int d4 = (unsigned)(at) / 1 % 10;
@@ -353,15 +353,15 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict
         const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
         const int d1 = (unsigned)(block);
         const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
-        const int d5 = weave > 1 ? lane % weave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const int d5 = weave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
         const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
-        l6[i][r / weave] = ok ? pl_ldg(in3 + (1680 * d0 + 140 * d1 + 28 * d2 + 14 * d3 + 2 * d4 + d5 - 15)) : 0x0p+0f;
+        l6[i][r / interleave] = ok ? pl_ldg(in3 + (1680 * d0 + 140 * d1 + 28 * d2 + 14 * d3 + 2 * d4 + d5 - 15)) : 0x0p+0f;
       }
     }
     #pragma unroll
     for (int i = 0; i < some; ++i) {
       const int j = first + i * step;
-      const int at = x + j + lane / weave;
+      const int at = x + j + lane / interleave;
       const int d0 = (unsigned)((unsigned)(at) / 70);
       const int d2 = (unsigned)(at) / 10 % 7;
       const int d4 = (unsigned)(at) / 1 % 10;
@@ -373,13 +373,13 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict
         const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
         const int d1 = (unsigned)(block);
         const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
-        const int d5 = weave > 1 ? lane % weave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const int d5 = weave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
         const float v4 = pl_ldg(in2 + (d1));
         const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
-        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float folded = sums(r + lane % interleave, j + lane / interleave);
         const float v3 = folded;
         const float v5 = (v3 + v4);
-        const float v6 = l6[i][r / weave];
+        const float v6 = l6[i][r / interleave];
         const float v7 = (v5 + v6);
         const float v8 = pl_max(v7, 0x0p+0f);
         if (ok) {

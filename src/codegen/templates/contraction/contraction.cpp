@@ -6,7 +6,7 @@
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/device_product.h"
 #include "codegen/contraction/mma_product.h"
-#include "codegen/contraction/spread.h"
+#include "codegen/contraction/cross_tile.h"
 #include "codegen/cost.h"
 #include "codegen/passes.h"
 #include "codegen/phases.h"
@@ -89,7 +89,7 @@ class ContractionTemplate : public Template {
   static Kernel in_phases(const Kernel& kernel) {
     if (kernel.across == 0) return kernel;
     const auto product = contraction::product_of(kernel);
-    return product && product->spread ? contraction::unspread(kernel).kernel : kernel;
+    return product && product->cross_tile ? contraction::cross_tile_kernel(kernel).kernel : kernel;
   }
 
   /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate

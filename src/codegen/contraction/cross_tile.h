@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/implicit_operand.h"
 #include "codegen/contraction/plan.h"
-#include "codegen/contraction/sliding.h"
 #include "codegen/kernel.h"
 
 /// Sums over more of a contraction's results than one tile has: the statistics of a norm that follows, the mean of a
@@ -18,14 +18,14 @@
 namespace planish::codegen::contraction {
 
 /// A sum, and perhaps the sum of squared distances from the mean that it gives: reductions of the kernel.
-struct SpreadFold {
+struct CrossTileFold {
   int sum = -1, squares = -1;
   /// Floats of a piece: the sum; or the mean, the squares and how many elements there are.
   int states() const { return squares < 0 ? 1 : 3; }
 };
 
-struct Spread {
-  std::vector<SpreadFold> folds;
+struct CrossTileReduction {
+  std::vector<CrossTileFold> folds;
   std::vector<int> kept;     ///< outer variables that folds' results move with, ascending
   std::vector<int> folded;   ///< the others of rows and products, ascending: their pieces are joined
   std::vector<int> columns;  ///< of `kept`, those of columns, which are the first of these
@@ -42,26 +42,27 @@ struct Spread {
 int phase_of(const ir::Bound& bound, const Contraction& c);
 
 /// The kernel that folds results across, as if it did not: outputs that have elements first, and no variables across.
-struct Unspread {
+struct CrossTileKernel {
   Kernel kernel;
-  std::size_t elements = 0;  ///< see Spread
+  std::size_t elements = 0;  ///< see CrossTileReduction
   std::vector<int> order;
   double count = 1;  ///< elements that each fold sums up
 };
-Unspread unspread(const Kernel& kernel);
+CrossTileKernel cross_tile_kernel(const Kernel& kernel);
 
 /// What of `kernel`, which is `from`'s (phases and blocks in place of variables perhaps), is folded, where `c` says
 /// what columns are. Error kind `unsupported` for folds that are not sums, that wait for others (but for the distances
 /// from a mean), or that lie otherwise.
-Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contraction& c, const Sliding* sliding);
+Result<CrossTileReduction> cross_tile_of(const Kernel& kernel, const CrossTileKernel& from, const Contraction& c,
+                                         const ImplicitOperand* implicit);
 
 /// How tiles' columns are cut into pieces: `width` columns each, the last of a tile perhaps fewer.
 struct Pieces {
   std::int64_t width = 1, of_tile = 1, count = 1;
   std::int64_t slots = 1;  ///< runs that a piece may have columns of
 };
-Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan);
+Pieces pieces_of(const CrossTileReduction& cross_tile, const Problem& problem, const TilePlan& plan);
 /// Of all pieces.
-std::int64_t spread_bytes(const Spread& spread, const Problem& problem, const TilePlan& plan);
+std::int64_t cross_tile_bytes(const CrossTileReduction& cross_tile, const Problem& problem, const TilePlan& plan);
 
 }  // namespace planish::codegen::contraction

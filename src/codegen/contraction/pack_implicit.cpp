@@ -24,28 +24,28 @@ constexpr std::int64_t most_items = 16;
 constexpr std::int64_t blocks_for_all = 1024;
 
 /// Rows for which there are zeros: those of any tile, so that kernels of other tiles may read the same planes.
-std::int64_t widest(const TilePlan& plan, const Sliding& sliding) {
-  return std::max(256, tile_rows(plan, sliding.operand));
+std::int64_t widest(const TilePlan& plan, const ImplicitOperand& implicit) {
+  return std::max(256, tile_rows(plan, implicit.operand));
 }
 
-class SlidePrinter {
+class ImplicitPrinter {
  public:
-  SlidePrinter(const Kernel& kernel, const Contraction& c, const Sliding& sliding, const Columns& columns,
-               const TilePlan& plan, bool odd)
-      : kernel_(by_place(kernel, c, sliding)),
+  ImplicitPrinter(const Kernel& kernel, const Contraction& c, const ImplicitOperand& implicit, const Im2col& columns,
+                  const TilePlan& plan, bool odd)
+      : kernel_(by_place(kernel, c, implicit)),
         c_(c),
-        sliding_(sliding),
+        implicit_(implicit),
         plan_(plan),
         odd_(odd),
-        root_{sliding.operand == Operand::a ? c.first : c.second},
-        products_(is_shared(kernel, c, sliding.operand) ? 1 : c.batches),
+        root_{implicit.operand == Operand::a ? c.first : c.second},
+        products_(is_shared(kernel, c, implicit.operand) ? 1 : c.batches),
         places_(columns.zeros(products_)),
-        turns_(sliding.slides.back().stride),
+        turns_(implicit.dims.back().stride),
         items_(places_ / turns_),
-        all_(items_ + columns.strip(widest(plan, sliding))),
+        all_(items_ + columns.strip(widest(plan, implicit))),
         items_each_(std::clamp<std::int64_t>(all_ / (threads_each * blocks_for_all), 1, most_items)),
         run_(threads_each * items_each_),
-        part_bytes_(columns.places(products_, widest(plan, sliding)) * 16) {}
+        part_bytes_(columns.places(products_, widest(plan, implicit)) * 16) {}
 
   Packing print(bool again) {
     PlaceWriter writer(kernel_);
@@ -54,7 +54,7 @@ class SlidePrinter {
     packing.threads = threads_each;
     packing.blocks = (all_ + run_ - 1) / run_;
     packing.part_bytes = part_bytes_;
-    packing.exponents = again ? products_ * sliding_.images : 0;
+    packing.exponents = again ? products_ * implicit_.images : 0;
     const bool splits = parts(plan_) == 2, scaled = scales(plan_);
     static constexpr std::array<std::string_view, 1> files{"sm90/pack.cuh"};
     writer.out = place_prelude() + device_text(files);
@@ -102,8 +102,8 @@ class SlidePrinter {
     writer.open(fmt::format("PL_DEVICE void plane_values(float (&v)[8], {}int batch, int phase, int chunk, int at) {{",
                             writer.parameters(root_)));
     writer.line("bool there = true;");
-    std::int64_t later = sliding_.plane, phases = sliding_.phases;
-    for (const Slide& slide : sliding_.slides) {
+    std::int64_t later = implicit_.plane, phases = implicit_.phases;
+    for (const ImplicitDim& slide : implicit_.dims) {
       later /= slide.places;
       phases /= slide.stride;
       const std::string place = fmt::format("(unsigned)at / {} % {}", later, slide.places);
@@ -119,18 +119,18 @@ class SlidePrinter {
     writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
     writer.line("return;");
     writer.close();
-    for (const Slide& slide : sliding_.slides) {
+    for (const ImplicitDim& slide : implicit_.dims) {
       if (slide.tap >= 0) writer.line(fmt::format("const int d{} = 0;", slide.tap));
     }
     writer.decode("batch", c_.batch);
-    writer.decode(fmt::format("(unsigned)at / {}", sliding_.plane), sliding_.apart);
+    writer.decode(fmt::format("(unsigned)at / {}", implicit_.plane), implicit_.apart);
     writer.line("#pragma unroll");
     writer.open("for (int j = 0; j < 8; ++j) {");
-    const bool ragged = sliding_.channel_count % 8 != 0;
+    const bool ragged = implicit_.channel_count % 8 != 0;
     writer.line("const int channel = chunk * 8 + j;");
     if (ragged) writer.line("v[j] = 0.0f;");
-    if (ragged) writer.open(fmt::format("if (channel < {}) {{", sliding_.channel_count));
-    writer.decode("channel", sliding_.channels);
+    if (ragged) writer.open(fmt::format("if (channel < {}) {{", implicit_.channel_count));
+    writer.decode("channel", implicit_.channels);
     writer.nodes(root_);
     writer.line(fmt::format("v[j] = {};", writer.name(root_[0])));
     if (ragged) writer.close();
@@ -139,29 +139,29 @@ class SlidePrinter {
   }
 
   std::string image(const char* batch) const {
-    return products_ == 1 ? fmt::format("at / {}", sliding_.plane)
-                          : fmt::format("{} * {} + at / {}", batch, sliding_.images, sliding_.plane);
+    return products_ == 1 ? fmt::format("at / {}", implicit_.plane)
+                          : fmt::format("{} * {} + at / {}", batch, implicit_.images, implicit_.plane);
   }
 
   /// `v`, the eight values of an item, and what is needed for them.
   void item(PlaceWriter& writer, bool again) const {
-    const std::int64_t positions = sliding_.positions();
+    const std::int64_t positions = implicit_.positions();
     const bool scaled = scales(plan_);
     writer.line("float v[8];");
-    const std::int64_t phases = sliding_.phases / turns_;
+    const std::int64_t phases = implicit_.phases / turns_;
     if (!again) writer.line("long long place;");
     if (!again) writer.open(fmt::format("if (item < {}ll) {{", items_));
     writer.line(fmt::format("const int at = item % {};", positions));
     writer.line(fmt::format("const int plane = item / {};", positions));
-    const std::string batch = fmt::format("plane / {}", phases * sliding_.chunks);
-    const std::string phase = turns_ > 1 ? fmt::format("plane / {} % {} * {} + turn", sliding_.chunks, phases, turns_)
-                                         : fmt::format("plane / {} % {}", sliding_.chunks, phases);
+    const std::string batch = fmt::format("plane / {}", phases * implicit_.chunks);
+    const std::string phase = turns_ > 1 ? fmt::format("plane / {} % {} * {} + turn", implicit_.chunks, phases, turns_)
+                                         : fmt::format("plane / {} % {}", implicit_.chunks, phases);
     const std::string values = fmt::format("plane_values(v, {}{}, {}, plane % {}, at);", writer.arguments(root_), batch,
-                                           phase, sliding_.chunks);
+                                           phase, implicit_.chunks);
     // The plane among those of all phases.
     writer.line(fmt::format("{}place = {} * {}ll + at;", again ? "const long long " : "",
                             turns_ > 1 ? fmt::format("(((long long)(plane / {0}) * {1} + turn) * {0} + plane % {0})",
-                                                     sliding_.chunks, turns_)
+                                                     implicit_.chunks, turns_)
                                        : "(long long)plane",
                             positions));
     if (scaled) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
@@ -181,7 +181,7 @@ class SlidePrinter {
         writer.line("bool odd = false;");
         writer.line("#pragma unroll");
         writer.line("for (int j = 0; j < 8; ++j) odd = odd || !is_finite(v[j]);");
-        writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * sliding_.images));
+        writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * implicit_.images));
       }
     }
     writer.close();
@@ -196,20 +196,20 @@ class SlidePrinter {
   /// Leaves the exponents, and the kernel where nothing has to be done again.
   void leave_early(PlaceWriter& writer) const {
     writer.open(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) {{",
-                            products_ * sliding_.images, threads_each));
+                            products_ * implicit_.images, threads_each));
     writer.line("const float most = __int_as_float(notes[i]);");
     writer.line("exponents[i] = is_safe(most) ? 0 : scaling_exponent(most);");
     writer.close();
-    if (products_ * sliding_.images <= threads_each) {
+    if (products_ * implicit_.images <= threads_each) {
       writer.line(fmt::format("const float most = threadIdx.x < {} ? __int_as_float(notes[threadIdx.x]) : 0.0f;",
-                              products_ * sliding_.images));
+                              products_ * implicit_.images));
       writer.line("if (!__syncthreads_or(!is_safe(most))) return;");
     }
   }
 
   Kernel kernel_;
   const Contraction& c_;
-  const Sliding& sliding_;
+  const ImplicitOperand& implicit_;
   const TilePlan& plan_;
   bool odd_;
   std::vector<int> root_;
@@ -223,9 +223,10 @@ class SlidePrinter {
 
 }  // namespace
 
-std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& c, const Sliding& sliding,
-                                          const Columns& columns, const TilePlan& plan, bool odd) {
-  SlidePrinter printer(kernel, c, sliding, columns, plan, odd);
+std::vector<Packing> print_implicit_packings(const Kernel& kernel, const Contraction& c,
+                                             const ImplicitOperand& implicit, const Im2col& columns,
+                                             const TilePlan& plan, bool odd) {
+  ImplicitPrinter printer(kernel, c, implicit, columns, plan, odd);
   std::vector<Packing> out{printer.print(false)};
   if (scales(plan)) out.push_back(printer.print(true));
   for (Packing& one : out) one.source = renumbered(one.source);

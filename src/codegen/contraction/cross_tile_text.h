@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/contraction/cross_tile.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/product.h"
-#include "codegen/contraction/spread.h"
 
-/// Text, over names of the caller's, of where pieces of sums and their columns lie (see spread.h).
+/// Text, over names of the caller's, of where pieces of sums and their columns lie (see cross_tile.h).
 namespace planish::codegen::contraction {
 
 /// The first state of a piece, an offset in floats: of product `batch` and of these.
@@ -32,7 +32,7 @@ struct ElementBounds {
 
 /// Opens the loop over the runs that a piece from column `x` on, of `columns` up to `end`, has columns of: `slot` is
 /// one, `from` and `to` are its columns behind `x`.
-void open_slots(PlaceWriter& writer, const Spread& spread, const Pieces& pieces);
+void open_slots(PlaceWriter& writer, const CrossTileReduction& cross_tile, const Pieces& pieces);
 
 /// Prints coordinates of the results' column that the expression `linear` counts; the condition under which it is not
 /// one of those behind the last of a dim, empty where there are none.

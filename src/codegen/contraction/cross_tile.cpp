@@ -1,4 +1,4 @@
-#include "codegen/contraction/spread.h"
+#include "codegen/contraction/cross_tile.h"
 
 #include <algorithm>
 #include <utility>
@@ -35,15 +35,15 @@ int squares_about(const Kernel& kernel, const Reduction& fold, double count) {
 }
 
 /// Sums of what is made of the results alone, and squared distances from their means. `count`: elements of each.
-Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
+Result<std::vector<CrossTileFold>> folds_of(const Kernel& kernel, double count) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
-  std::vector<SpreadFold> out;
+  std::vector<CrossTileFold> out;
   for (std::size_t i = 1; i < kernel.reductions.size(); ++i) {
     const Reduction& fold = kernel.reductions[i];
     if (fold.kind != ReduceKind::sum || fold.accumulate != DType::f32)
       return no("folds of a whole product's results that are not sums in f32");
     if (const int sum = squares_about(kernel, fold, count); sum > 0) {
-      const auto first = std::ranges::find(out, sum, &SpreadFold::sum);
+      const auto first = std::ranges::find(out, sum, &CrossTileFold::sum);
       if (first == out.end() || first->squares >= 0) return no("distances from several means");
       first->squares = static_cast<int>(i);
       continue;
@@ -59,7 +59,7 @@ Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
 }
 
 /// Whether there is one fold, of what each of the product's sums gives without knowing its column.
-bool follows_from_rows(const Kernel& kernel, const Contraction& c, const std::vector<SpreadFold>& folds) {
+bool follows_from_rows(const Kernel& kernel, const Contraction& c, const std::vector<CrossTileFold>& folds) {
   if (folds.size() != 1) return false;
   const auto moves = variables_of(kernel);
   const std::vector<int> root{kernel.reductions[static_cast<std::size_t>(folds.front().sum)].arg};
@@ -80,14 +80,14 @@ int phase_of(const ir::Bound& bound, const Contraction& c) {
   return found == c.m.end() ? -1 : *found;
 }
 
-int Spread::states() const {
+int CrossTileReduction::states() const {
   int all = 0;
-  for (const SpreadFold& fold : folds) all += fold.states();
+  for (const CrossTileFold& fold : folds) all += fold.states();
   return all;
 }
 
-Unspread unspread(const Kernel& kernel) {
-  Unspread out{kernel, 0, {}, 1};
+CrossTileKernel cross_tile_kernel(const Kernel& kernel) {
+  CrossTileKernel out{kernel, 0, {}, 1};
   const auto all = static_cast<int>(kernel.space.extents.size());
   for (int v = all - kernel.inner - kernel.across; v < all - kernel.inner; ++v)
     out.count *= static_cast<double>(kernel.space.extent(v));
@@ -104,9 +104,10 @@ Unspread unspread(const Kernel& kernel) {
   return out;
 }
 
-Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contraction& c, const Sliding* sliding) {
+Result<CrossTileReduction> cross_tile_of(const Kernel& kernel, const CrossTileKernel& from, const Contraction& c,
+                                         const ImplicitOperand* implicit) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
-  Spread out;
+  CrossTileReduction out;
   out.elements = from.elements;
   out.order = from.order;
   const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
@@ -140,10 +141,10 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
     if (stays) return no(moves ? "results that are there by what is folded and by what is not" : "phases that stay");
   }
   std::vector<int> order = c.n;
-  if (sliding != nullptr) {
-    if (sliding->operand != Operand::b) return no("folds along rows that do not slide");
-    order = sliding->apart;
-    for (const Slide& slide : sliding->slides) {
+  if (implicit != nullptr) {
+    if (implicit->operand != Operand::b) return no("folds along rows that do not slide");
+    order = implicit->apart;
+    for (const ImplicitDim& slide : implicit->dims) {
       order.push_back(slide.row);
       // Behind the rows of a dim there are places that are none: what is kept then is no whole number of columns.
       if (kept[static_cast<std::size_t>(slide.row)] && slide.places != slide.rows)
@@ -152,7 +153,7 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
   }
   if (!std::equal(out.columns.begin(), out.columns.end(), order.begin()))
     return no("folds of columns that do not lie together");
-  std::int64_t columns = sliding != nullptr ? sliding->positions() : c.columns;
+  std::int64_t columns = implicit != nullptr ? implicit->positions() : c.columns;
   for (const int v : out.columns) columns /= kernel.space.extent(v);
   out.run = columns;
   if (out.run < least_run) return no("folds of few columns");
@@ -161,21 +162,21 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
   return out;
 }
 
-Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan) {
+Pieces pieces_of(const CrossTileReduction& cross_tile, const Problem& problem, const TilePlan& plan) {
   Pieces out;
-  out.width = spread.in_registers ? plan.bn : std::min(plan.exchange, plan.bn);
+  out.width = cross_tile.in_registers ? plan.bn : std::min(plan.exchange, plan.bn);
   const std::int64_t step = tile_step(plan);
   out.of_tile = (step + out.width - 1) / out.width;
   out.count = (problem.n + step - 1) / step * out.of_tile;
   // Tiles begin at multiples of that.
-  const bool whole = spread.run >= problem.n || spread.run % step == 0;
-  out.slots = whole ? 1 : (out.width - 2 + spread.run) / spread.run + 1;
+  const bool whole = cross_tile.run >= problem.n || cross_tile.run % step == 0;
+  out.slots = whole ? 1 : (out.width - 2 + cross_tile.run) / cross_tile.run + 1;
   return out;
 }
 
-std::int64_t spread_bytes(const Spread& spread, const Problem& problem, const TilePlan& plan) {
-  const Pieces pieces = pieces_of(spread, problem, plan);
-  return problem.batches * problem.m * pieces.count * pieces.slots * spread.states() * 4;
+std::int64_t cross_tile_bytes(const CrossTileReduction& cross_tile, const Problem& problem, const TilePlan& plan) {
+  const Pieces pieces = pieces_of(cross_tile, problem, plan);
+  return problem.batches * problem.m * pieces.count * pieces.slots * cross_tile.states() * 4;
 }
 
 }  // namespace planish::codegen::contraction

@@ -1,4 +1,4 @@
-#include "codegen/contraction/spread_text.h"
+#include "codegen/contraction/cross_tile_text.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace planish::codegen::contraction {
 std::string place_of_piece(const Product& product, const Pieces& pieces, std::string_view row, std::string_view piece,
                            std::string_view slot) {
   return fmt::format("((((long long)batch * {} + {}) * {} + {}) * {} + {}) * {}", product.problem.m, row, pieces.count,
-                     piece, pieces.slots, slot, product.spread->states());
+                     piece, pieces.slots, slot, product.cross_tile->states());
 }
 
 std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_view column) {
@@ -33,17 +33,17 @@ ElementBounds::ElementBounds(const Product& product) {
   }
 }
 
-void open_slots(PlaceWriter& writer, const Spread& spread, const Pieces& pieces) {
-  writer.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread.run));
+void open_slots(PlaceWriter& writer, const CrossTileReduction& cross_tile, const Pieces& pieces) {
+  writer.line(fmt::format("const int last = min(columns, end - x), first = x / {};", cross_tile.run));
   if (pieces.slots > 1) writer.line("#pragma unroll 1");
   writer.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces.slots));
-  writer.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", spread.run));
-  writer.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", spread.run));
+  writer.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", cross_tile.run));
+  writer.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", cross_tile.run));
   writer.line("if (from >= to) break;");
 }
 
 std::string print_column(PlaceWriter& writer, const Product& product, std::string_view linear) {
-  if (product.sliding) return print_position(writer, *product.sliding, linear);
+  if (product.implicit) return print_position(writer, *product.implicit, linear);
   writer.decode(linear, product.c.n);
   return {};
 }

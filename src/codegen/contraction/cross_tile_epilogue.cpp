@@ -1,4 +1,4 @@
-#include "codegen/contraction/spread_epilogue.h"
+#include "codegen/contraction/cross_tile_epilogue.h"
 
 #include <fmt/format.h>
 
@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/contraction/cross_tile_text.h"
 #include "codegen/contraction/fold_nodes.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/register_folds.h"
-#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr int sharers = 4;                 ///< lanes of a row
+constexpr int row_sharers = 4;             ///< lanes of a row
 constexpr int at_once = 4;                 ///< columns that a lane reads as one word of shared memory
 constexpr int joining_threads = 1024;      ///< of a block
 constexpr std::int64_t for_a_warp = 1024;  ///< pieces of a result that one warp joins; more have a block
@@ -44,10 +44,10 @@ class PiecePrinter {
  public:
   PiecePrinter(const Product& product, const TilePlan& plan, bool fast)
       : product_(product),
-        spread_(*product.spread),
+        cross_tile_(*product.cross_tile),
         plan_(plan),
         kernel_(product.kernel),
-        pieces_(pieces_of(spread_, product.problem, plan)),
+        pieces_(pieces_of(cross_tile_, product.problem, plan)),
         writer_(kernel_),
         nodes_(kernel_, product.c, roots()),
         bounds_(product) {
@@ -58,7 +58,7 @@ class PiecePrinter {
   /// Nodes whose values are folded.
   std::vector<int> roots() const {
     std::vector<int> all;
-    for (const SpreadFold& fold : spread_.folds)
+    for (const CrossTileFold& fold : cross_tile_.folds)
       all.push_back(kernel_.reductions[static_cast<std::size_t>(fold.sum)].arg);
     return all;
   }
@@ -67,7 +67,7 @@ class PiecePrinter {
     open_store(writer_, whole, "fold_and_store");
     writer_.decode("batch", product_.c.batch);
     // Rows whose lanes read together lie two apart, which is half of the banks.
-    writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", sharers));
+    writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", row_sharers));
     writer_.line("const int r = (line & 4) | (line & 1) << 1 | (line >> 1 & 1);");
     writer_.line(fmt::format("const int row = all ? y + r : min(y + r, {});", product_.c.rows - 1));
     writer_.line(fmt::format("const bool inside = all || y + r < {};", product_.c.rows));
@@ -76,12 +76,12 @@ class PiecePrinter {
                      ? "const bool has_any = inside;"
                      : fmt::format("const bool has_any = inside & ({});", writer_.condition(bounds_.of_rows)));
     nodes_.print(writer_, nodes_.row(), "has_any");
-    open_slots(writer_, spread_, pieces_);
+    open_slots(writer_, cross_tile_, pieces_);
     writer_.line(fmt::format("float* const at = pieces + {};",
                              place_of_piece(product_, pieces_, "row", piece_of(pieces_, plan_, "x"), "slot")));
     find_elements();
     int state = 0;
-    for (const SpreadFold& fold : spread_.folds) {
+    for (const CrossTileFold& fold : cross_tile_.folds) {
       piece(fold, state);
       state += fold.states();
     }
@@ -118,11 +118,11 @@ class PiecePrinter {
       writer_.close();
     }
     writer_.line("if (!has_any) bits = 0;");
-    writer_.line(fmt::format("if (k % {0} == part) (k < {0} ? there0 : there1) = bits;", sharers));
+    writer_.line(fmt::format("if (k % {0} == part) (k < {0} ? there0 : there1) = bits;", row_sharers));
     writer_.close();
   }
 
-  void piece(const SpreadFold& fold, int state) {
+  void piece(const CrossTileFold& fold, int state) {
     writer_.open("{");
     const int arg = kernel_.reductions[static_cast<std::size_t>(fold.sum)].arg;
     writer_.line("float total = 0.0f;");
@@ -151,13 +151,13 @@ class PiecePrinter {
   }
 
   void share(std::string_view name) {
-    for (int apart = 1; apart < sharers; apart *= 2)
+    for (int apart = 1; apart < row_sharers; apart *= 2)
       writer_.line(fmt::format("{0} += __shfl_xor_sync(~0u, {0}, {1});", name, apart));
   }
 
   /// The variable that neighbouring columns are settings of, and how many columns it takes to the next line of them.
   std::pair<int, std::int64_t> innermost() const {
-    if (product_.sliding) return {product_.sliding->slides.back().row, product_.sliding->slides.back().places};
+    if (product_.implicit) return {product_.implicit->dims.back().row, product_.implicit->dims.back().places};
     return {product_.c.n.back(), kernel_.space.extent(product_.c.n.back())};
   }
 
@@ -170,7 +170,7 @@ class PiecePrinter {
     writer_.line(cheap ? "#pragma unroll 2" : "#pragma unroll 1");
     writer_.open("for (int k = 0; k < (columns + 31) / 32; ++k) {");
     writer_.line(fmt::format(
-        "const unsigned all_bits = __shfl_sync(~0u, k < {0} ? there0 : there1, lane - part + k % {0});", sharers));
+        "const unsigned all_bits = __shfl_sync(~0u, k < {0} ? there0 : there1, lane - part + k % {0});", row_sharers));
     writer_.line(fmt::format("const unsigned bits = all_bits >> part * {};", at_once));
     if (cheap) {
       writer_.open("if ((bits & 0x000f000fu) == 0x000f000fu) {");
@@ -220,7 +220,7 @@ class PiecePrinter {
   }
 
   const Product& product_;
-  const Spread& spread_;
+  const CrossTileReduction& cross_tile_;
   const TilePlan& plan_;
   const Kernel& kernel_;
   const Pieces pieces_;
@@ -231,9 +231,9 @@ class PiecePrinter {
 
 }  // namespace
 
-Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, StoreForm form) {
-  const Spread& spread = *product.spread;
-  const Kernel elements = with_outputs(product.kernel, 0, spread.elements);
+Epilogue print_cross_tile_epilogue(const Product& product, const TilePlan& plan, StoreForm form) {
+  const CrossTileReduction& cross_tile = *product.cross_tile;
+  const Kernel elements = with_outputs(product.kernel, 0, cross_tile.elements);
   PiecePrinter pieces(product, plan, form.fast);
   std::vector<int> roots = pieces.roots();
   for (const Output& output : elements.outputs) roots.push_back(output.node);
@@ -242,12 +242,12 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
   whole.inputs = writer.inputs(roots);
   whole.parameters = writer.parameters(roots) + writer.output_parameters() + "float* __restrict__ pieces";
   whole.arguments = writer.arguments(roots);
-  for (std::size_t o = 0; o < spread.elements; ++o) whole.arguments += fmt::format("out{}, ", o);
+  for (std::size_t o = 0; o < cross_tile.elements; ++o) whole.arguments += fmt::format("out{}, ", o);
   whole.arguments += "pieces, ";
   std::string stores;
-  if (spread.elements > 0) {
+  if (cross_tile.elements > 0) {
     form.name = "store_elements";
-    const Epilogue each = print_epilogue(elements, product.c, product.sliding ? &*product.sliding : nullptr, form);
+    const Epilogue each = print_epilogue(elements, product.c, product.implicit ? &*product.implicit : nullptr, form);
     writer.out = each.text;
     whole.crowded = each.crowded;
     whole.begins = each.begins;
@@ -256,9 +256,9 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
   } else {
     writer.out = load_text();
   }
-  if (spread.in_registers) {
+  if (cross_tile.in_registers) {
     whole.folds = true;
-    whole.stores = spread.elements > 0;
+    whole.stores = cross_tile.elements > 0;
     writer.out += print_register_folds(product, plan, form.fast, whole);
     if (!whole.stores) {
       whole.text = std::move(writer.out);
@@ -285,14 +285,14 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
 namespace {
 
 /// Prints the kernel that joins pieces. Names in the text: `point` the result, `i` a piece of those that may be its.
-class SpreadJoiner {
+class CrossTileJoiner {
  public:
-  SpreadJoiner(const Product& product, const TilePlan& plan, bool fast)
+  CrossTileJoiner(const Product& product, const TilePlan& plan, bool fast)
       : product_(product),
-        spread_(*product.spread),
+        cross_tile_(*product.cross_tile),
         plan_(plan),
-        kernel_(with_outputs(product.kernel, spread_.elements, product.kernel.outputs.size())),
-        pieces_(pieces_of(spread_, product.problem, plan)),
+        kernel_(with_outputs(product.kernel, cross_tile_.elements, product.kernel.outputs.size())),
+        pieces_(pieces_of(cross_tile_, product.problem, plan)),
         writer_(kernel_) {
     writer_.fast = fast;
     writer_.of_fold = [](int fold) { return fmt::format("fold{}", fold); };
@@ -301,7 +301,7 @@ class SpreadJoiner {
 
   Packing print() {
     const std::vector<int> roots = roots_of(kernel_);
-    const std::int64_t points = extent(spread_.kept);
+    const std::int64_t points = extent(cross_tile_.kept);
     const int threads = team() <= 32 ? 256 : team();
     Packing out;
     out.inputs = writer_.inputs(roots);
@@ -321,10 +321,10 @@ class SpreadJoiner {
                              alone ? "point" : "asked", threads / team(), team(), team()));
     writer_.line(alone ? fmt::format("if (point >= {}) return;", points)
                        : fmt::format("const int point = min(asked, {});", points - 1));
-    writer_.decode("point", spread_.kept);
+    writer_.decode("point", cross_tile_.kept);
     if (team() > 32) writer_.line(fmt::format("__shared__ double shared[{}];", team() / 32));
     int state = 0;
-    for (const SpreadFold& fold : spread_.folds) {
+    for (const CrossTileFold& fold : cross_tile_.folds) {
       join(fold, state);
       state += fold.states();
     }
@@ -352,7 +352,7 @@ class SpreadJoiner {
 
   /// Threads that join the pieces of one result.
   int team() const {
-    const std::int64_t pieces = extent(spread_.folded) * most_pieces();
+    const std::int64_t pieces = extent(cross_tile_.folded) * most_pieces();
     if (pieces > for_a_warp) return joining_threads;
     return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(pieces, 32))));
   }
@@ -361,7 +361,7 @@ class SpreadJoiner {
     std::string name, each;  ///< the sum, and what is added of each piece, whose states are `at`
   };
 
-  void join(const SpreadFold& fold, int state) {
+  void join(const CrossTileFold& fold, int state) {
     const std::string whole = fmt::format("whole{}", fold.sum);
     if (fold.squares < 0) {
       total({{whole, fmt::format("at[{}]", state)}});
@@ -383,15 +383,18 @@ class SpreadJoiner {
     const std::int64_t along = most_pieces();
     for (const Total& one : totals) writer_.line(fmt::format("double {} = 0.0;", one.name));
     writer_.line("#pragma unroll 8");
-    writer_.open(fmt::format("for (long long i = mine; i < {}ll; i += {}) {{", extent(spread_.folded) * along, team()));
+    writer_.open(
+        fmt::format("for (long long i = mine; i < {}ll; i += {}) {{", extent(cross_tile_.folded) * along, team()));
     writer_.line(fmt::format("const int place = (int)(i / {0}), next = (int)(i % {0});", along));
-    writer_.decode("place", spread_.folded);
+    writer_.decode("place", cross_tile_.folded);
     writer_.line(fmt::format("const int batch = {}, row = {};", position(product_.c.batch), position(product_.c.m)));
-    writer_.line(fmt::format("const long long run = {};", position(spread_.columns)));
-    writer_.line(fmt::format("const int begin = (int)(run * {0}), stop = (int)((run + 1) * {0} - 1);", spread_.run));
+    writer_.line(fmt::format("const long long run = {};", position(cross_tile_.columns)));
+    writer_.line(
+        fmt::format("const int begin = (int)(run * {0}), stop = (int)((run + 1) * {0} - 1);", cross_tile_.run));
     writer_.line(fmt::format("const int piece = {} + next;", piece_of(pieces_, plan_, "begin")));
     writer_.line(fmt::format("const bool there = piece <= {};", piece_of(pieces_, plan_, "stop")));
-    writer_.line(fmt::format("const int slot = (int)run - {} / {};", start_of(pieces_, plan_, "piece"), spread_.run));
+    writer_.line(
+        fmt::format("const int slot = (int)run - {} / {};", start_of(pieces_, plan_, "piece"), cross_tile_.run));
     // What is not there is read elsewhere, so that no load waits for another.
     writer_.line(fmt::format("const float* const at = pieces + (there ? {} : 0);",
                              place_of_piece(product_, pieces_, "row", "piece", "slot")));
@@ -413,12 +416,12 @@ class SpreadJoiner {
 
   /// That a run may have columns of.
   std::int64_t most_pieces() const {
-    if (spread_.run >= product_.problem.n) return pieces_.count;
-    return ((spread_.run - 2) / tile_step(plan_) + 2) * pieces_.of_tile;
+    if (cross_tile_.run >= product_.problem.n) return pieces_.count;
+    return ((cross_tile_.run - 2) / tile_step(plan_) + 2) * pieces_.of_tile;
   }
 
   const Product& product_;
-  const Spread& spread_;
+  const CrossTileReduction& cross_tile_;
   const TilePlan& plan_;
   Kernel kernel_;
   const Pieces pieces_;
@@ -427,8 +430,8 @@ class SpreadJoiner {
 
 }  // namespace
 
-Packing print_spread_joining(const Product& product, const TilePlan& plan, bool fast) {
-  return SpreadJoiner(product, plan, fast).print();
+Packing print_cross_tile_joining(const Product& product, const TilePlan& plan, bool fast) {
+  return CrossTileJoiner(product, plan, fast).print();
 }
 
 }  // namespace planish::codegen::contraction

@@ -1,4 +1,4 @@
-#include "codegen/contraction/mend.h"
+#include "codegen/contraction/nonfinite_fix_up.h"
 
 #include <fmt/format.h>
 
@@ -6,34 +6,34 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/contraction/cross_tile_text.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
-#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr int mending_threads = 256;
-constexpr std::int64_t mending_blocks = 16;  // of a multiprocessor, where there are so many results
+constexpr int fix_up_threads = 256;
+constexpr std::int64_t fix_up_blocks = 16;  // of a multiprocessor, where there are so many results
 
 /// Where it is noted that a result's image has such elements: behind what is noted of magnitudes.
 std::string noted(const Product& product) {
-  if (!product.sliding) return "0";
+  if (!product.implicit) return "0";
   const Contraction& c = product.c;
   std::string text = "0";  // an image of a batch, digit by digit
   const auto digit = [&](int v) {
     text = fmt::format("({} * {} + (int)d{})", text, product.kernel.space.extent(v), v);
   };
-  if (!is_shared(product.kernel, c, product.sliding->operand)) std::ranges::for_each(c.batch, digit);
-  std::ranges::for_each(product.sliding->apart, digit);
+  if (!is_shared(product.kernel, c, product.implicit->operand)) std::ranges::for_each(c.batch, digit);
+  std::ranges::for_each(product.implicit->apart, digit);
   return fmt::format("{} + {}", noted_images(product), text);
 }
 
 /// Prints the kernel's parts. Names in the text: `met` whether a sum met such an element where there is no product.
-class MendPrinter {
+class FixUpPrinter {
  public:
-  explicit MendPrinter(const Product& product) : product_(product), kernel_(product.kernel), writer_(kernel_) {
+  explicit FixUpPrinter(const Product& product) : product_(product), kernel_(product.kernel), writer_(kernel_) {
     for (const Output& output : kernel_.outputs) results_.push_back(output.node);
     writer_.of_fold = [this](int fold) {
       return is_folded(fold) ? fmt::format("fold{}", fold) : std::string("folded");
@@ -47,7 +47,7 @@ class MendPrinter {
     for (const int fold : folds()) all.push_back(reduction(fold).arg);
     std::int64_t points = 1;
     for (const int v : of_results()) points *= kernel_.space.extent(v);
-    Packing mending = begin(all, writer_.output_parameters(), points, multiprocessors);
+    Packing fix_up = begin(all, writer_.output_parameters(), points, multiprocessors);
     std::int64_t later = points;
     for (const int v : of_results()) {
       const std::int64_t extent = kernel_.space.extent(v);
@@ -65,19 +65,19 @@ class MendPrinter {
     writer_.stores();
     writer_.close();
     writer_.close();
-    mending.source = std::move(writer_.out);
-    return mending;
+    fix_up.source = std::move(writer_.out);
+    return fix_up;
   }
 
   /// The same of pieces of sums.
   Packing print_pieces(const TilePlan& plan, int multiprocessors) {
     const Contraction& c = product_.c;
-    const Spread& spread = *product_.spread;
-    const Pieces pieces = pieces_of(spread, product_.problem, plan);
+    const CrossTileReduction& cross_tile = *product_.cross_tile;
+    const Pieces pieces = pieces_of(cross_tile, product_.problem, plan);
     std::vector<int> all{c.first, c.second};
-    for (const SpreadFold& fold : spread.folds) all.push_back(reduction(fold.sum).arg);
+    for (const CrossTileFold& fold : cross_tile.folds) all.push_back(reduction(fold.sum).arg);
     const std::int64_t points = product_.problem.batches * product_.problem.m * pieces.count;
-    Packing mending = begin(all, "float* __restrict__ pieces, ", points, multiprocessors);
+    Packing fix_up = begin(all, "float* __restrict__ pieces, ", points, multiprocessors);
     writer_.line(fmt::format("const int piece = (int)(point % {0}), row = (int)(point / {0} % {1});", pieces.count,
                              product_.problem.m));
     writer_.line(fmt::format("const int batch = (int)(point / {});", pieces.count * product_.problem.m));
@@ -93,38 +93,38 @@ class MendPrinter {
     writer_.line(fmt::format("odd = odd || notes[{}] != 0;", noted(product_)));
     writer_.close();
     writer_.line("if (!odd) continue;");
-    writer_.line(fmt::format("const int first = begin / {};", spread.run));
+    writer_.line(fmt::format("const int first = begin / {};", cross_tile.run));
     writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces.slots));
-    writer_.line(fmt::format("const int from = (int)max((first + slot) * {}ll, (long long)begin);", spread.run));
-    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {}ll, (long long)stop);", spread.run));
+    writer_.line(fmt::format("const int from = (int)max((first + slot) * {}ll, (long long)begin);", cross_tile.run));
+    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {}ll, (long long)stop);", cross_tile.run));
     writer_.line("if (from >= to) break;");
     writer_.line(
         fmt::format("float* const at = pieces + {};", place_of_piece(product_, pieces, "row", "piece", "slot")));
     int state = 0;
-    for (const SpreadFold& fold : spread.folds) {
+    for (const CrossTileFold& fold : cross_tile.folds) {
       piece(fold, state);
       state += fold.states();
     }
     writer_.close();
     writer_.close();
     writer_.close();
-    mending.source = std::move(writer_.out);
-    return mending;
+    fix_up.source = std::move(writer_.out);
+    return fix_up;
   }
 
  private:
   /// The head, and the loop over `points`.
   Packing begin(const std::vector<int>& all, const std::string& outputs, std::int64_t points, int multiprocessors) {
-    Packing mending;
-    mending.inputs = writer_.inputs(all);
-    mending.threads = mending_threads;
-    mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
+    Packing fix_up;
+    fix_up.inputs = writer_.inputs(all);
+    fix_up.threads = fix_up_threads;
+    fix_up.blocks = std::min((points + fix_up_threads - 1) / fix_up_threads, fix_up_blocks * multiprocessors);
     head(all, outputs);
     writer_.open(
         fmt::format("for (long long point = (long long)blockIdx.x * {0} + threadIdx.x; point < {1}ll; point += "
                     "{2}ll) {{",
-                    mending_threads, points, mending.blocks * mending_threads));
-    return mending;
+                    fix_up_threads, points, fix_up.blocks * fix_up_threads));
+    return fix_up;
   }
 
   /// Coordinates of column `x`; the condition under which it is one.
@@ -136,7 +136,7 @@ class MendPrinter {
   }
 
   /// A piece's states, by Welford's recurrence.
-  void piece(const SpreadFold& fold, int state) {
+  void piece(const CrossTileFold& fold, int state) {
     const int arg = reduction(fold.sum).arg;
     writer_.open("{");
     writer_.line("double total = 0.0, mean = 0.0, squares = 0.0;");
@@ -182,11 +182,11 @@ class MendPrinter {
     writer_.open(
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}{}const int* __restrict__ "
                     "notes) {{",
-                    mending_threads, writer_.parameters(all), outputs));
+                    fix_up_threads, writer_.parameters(all), outputs));
     writer_.line("int any = 0;");
     const std::int64_t images = noted_images(product_);
     writer_.line(fmt::format("for (int i = {} + (int)threadIdx.x; i < {}; i += {}) any |= notes[i];",
-                             product_.sliding ? images : 0, product_.sliding ? 2 * images : images, mending_threads));
+                             product_.implicit ? images : 0, product_.implicit ? 2 * images : images, fix_up_threads));
     writer_.line("if (!__syncthreads_or(any)) return;");
   }
 
@@ -231,15 +231,15 @@ class MendPrinter {
 
 }  // namespace
 
-Packing print_mending(const Product& product, int multiprocessors) {
-  if (!product.spread) return MendPrinter(product).print(multiprocessors);
+Packing print_fix_up(const Product& product, int multiprocessors) {
+  if (!product.cross_tile) return FixUpPrinter(product).print(multiprocessors);
   Product elements = product;
-  elements.kernel.outputs.resize(product.spread->elements);
-  return MendPrinter(elements).print(multiprocessors);
+  elements.kernel.outputs.resize(product.cross_tile->elements);
+  return FixUpPrinter(elements).print(multiprocessors);
 }
 
-Packing print_piece_mending(const Product& product, const TilePlan& plan, int multiprocessors) {
-  return MendPrinter(product).print_pieces(plan, multiprocessors);
+Packing print_piece_fix_up(const Product& product, const TilePlan& plan, int multiprocessors) {
+  return FixUpPrinter(product).print_pieces(plan, multiprocessors);
 }
 
 }  // namespace planish::codegen::contraction

@@ -7,11 +7,11 @@
 namespace planish::codegen::contraction {
 
 /// One thread asks for bulk copies. What threads bring all of the group do, and tell of it some stages later.
-void MainLoopPrinter::feeder() {
+void MainLoopPrinter::producer() {
   line("if (group == 0) {");
-  if (reads_strips(plan_)) return strip_feeder();
+  if (reads_strips(plan_)) return strip_producer();
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
-  if (shares) line("registers_decrease<" + number(feeder_registers(plan_)) + ">();");
+  if (shares) line("registers_decrease<" + number(producer_registers(plan_)) + ">();");
   const bool all = brings(plan_), splits = converts(plan_);
   const int under_way = stages_under_way(plan_);
   if (splits) {
@@ -43,7 +43,7 @@ void MainLoopPrinter::feeder() {
   line("}");
   if (splits) {
     for (const Operand operand : unpacked())
-      line("doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
+      line("flag_" + name_of(operand) + "(top_" + name_of(operand) + ", fallbacks + blockIdx.x);");
   }
   line("}");
   if (all && under_way > 0) {
@@ -58,8 +58,8 @@ void MainLoopPrinter::feeder() {
 }
 
 /// All of the group read strips, of the next stage while those at hand are rounded; one also asks for bulk copies.
-void MainLoopPrinter::strip_feeder() {
-  line("registers_decrease<" + number(feeder_registers(plan_)) + ">();");
+void MainLoopPrinter::strip_producer() {
+  line("registers_decrease<" + number(producer_registers(plan_)) + ">();");
   const std::string rounds = number(plan_.rounds), each = number(plan_.strips);
   if (stationary_operand(plan_)) {
     line("if (threadIdx.x == 0) {");
@@ -105,14 +105,14 @@ void MainLoopPrinter::strip_feeder() {
     line("for (int i = 0; i < " + rounds + "; ++i) mine[i] = next[i];");
   }
   line("}");
-  line("tell_magnitudes(doubts, " + product() + ", " + begin + ", top);");
+  line("tell_magnitudes(fallbacks, " + product() + ", " + begin + ", top);");
   line("}");
 }
 
 /// Where a tile's operand begins in memory.
 std::string MainLoopPrinter::source_of(Operand operand) const {
-  if (problem_.slides(operand)) {
-    const auto& columns = *problem_.columns;
+  if (problem_.is_implicit(operand)) {
+    const auto& columns = *problem_.im2col;
     std::string text = problem_.has_runs() ? "first" : origin(operand);
     if (problem_.moves(operand)) text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
     return text;
@@ -133,7 +133,7 @@ void MainLoopPrinter::sources() {
   } else {
     for (const Operand operand : {Operand::a, Operand::b}) {
       const std::string name = name_of(operand);
-      if (carrier(plan_, operand) == Carrier::packed) {
+      if (load_mode(plan_, operand) == LoadMode::packed) {
         line("const long long from_" + name + " = " + source_of(operand) + ";");
         continue;
       }
@@ -143,8 +143,8 @@ void MainLoopPrinter::sources() {
     }
     line("const int begin = " + (plan_.split_k > 1 ? part + " * " + number(depth_ * plan_.bk) : "0") + ";");
   }
-  if (!problem_.columns) return;
-  const std::int64_t runs = problem_.columns->chunks / plan_.strip_chunks;  // of each strip
+  if (!problem_.im2col) return;
+  const std::int64_t runs = problem_.im2col->chunks / plan_.strip_chunks;  // of each strip
   if (plan_.split_k > 1) {
     line("const int first = " + part + " * " + number(depth_ * plan_.strips) + ";");
     line("int taps = first / " + number(runs) + ", run = first % " + number(runs) + ";");
@@ -186,13 +186,13 @@ void MainLoopPrinter::copies(const std::string& k) {
   line("barrier_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_) - slice_bytes(problem_, plan_)) +
        ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (problem_.slides(copy.operand) || copy.operand == stationary_operand(plan_)) continue;
+    if (problem_.is_implicit(copy.operand) || copy.operand == stationary_operand(plan_)) continue;
     const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     line("bulk_load(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + " + k +
          " * " + number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
-  if (problem_.columns && !reads_strips(plan_)) slide();
+  if (problem_.im2col && !reads_strips(plan_)) slide();
   if (maps()) {
     for (const Operand operand : unpacked()) {
       line("fetch_" + name_of(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
@@ -248,7 +248,7 @@ void MainLoopPrinter::bring() {
 
 /// Copies of the operand whose rows slide: strip by strip of the stage, one run of a strip's chunks after the other.
 void MainLoopPrinter::slide() {
-  const Columns& columns = *problem_.columns;
+  const Im2col& columns = *problem_.im2col;
   const std::string name = name_of(columns.operand);
   const std::int64_t products = problem_.moves(columns.operand) ? problem_.batches : 1;
   const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
@@ -258,7 +258,7 @@ void MainLoopPrinter::slide() {
        number(columns.positions * plan_.strip_chunks) + "ll : " + number(columns.zeros(products)) + "ll;");
   line("const long long next = " + inside + " ? " + number(columns.positions) + "ll : 0ll;");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (!problem_.slides(copy.operand) || copy.chunk >= plan_.strip_chunks) continue;
+    if (!problem_.is_implicit(copy.operand) || copy.chunk >= plan_.strip_chunks) continue;
     const std::int64_t run = problem_.has_runs() ? problem_.folding->runs[static_cast<std::size_t>(copy.run)] : 0;
     const std::string apart = run == 0 ? "" : " + (" + inside + " ? " + number(run) + " : 0)";
     line("bulk_load(at + " + number(copy.target) + " + i * " +

@@ -12,13 +12,13 @@
 ///
 /// Where the coordinate u = stride · row + dilation · tap of a dim is all that a factor's loads know of a variable
 /// `row` of its rows and a variable `tap` of the sum, rows that are neighbours have most elements in common. They are
-/// stored once, by u, in planes of one chunk of 8 channels (see Columns): what a tile of rows needs for a tap is a run
+/// stored once, by u, in planes of one chunk of 8 channels (see Im2col): what a tile of rows needs for a tap is a run
 /// of places in a plane, shifted by the tap. u = stride · place + phase, so that places of one phase are neighbours;
 /// rows of places (pitch) are even, and places behind the last row of a dim are computed and dropped.
 namespace planish::codegen::contraction {
 
 /// One dim that is slid along, or that lies within such dims.
-struct Slide {
+struct ImplicitDim {
   int row = -1, tap = -1;  ///< variables of the kernel's space; no tap: u is the row's own coordinate
   std::int64_t stride = 1, dilation = 1;
   std::int64_t rows = 1, taps = 1;  ///< extents
@@ -26,12 +26,12 @@ struct Slide {
   std::int64_t places = 1;          ///< of each phase
 };
 
-struct Sliding {
+struct ImplicitOperand {
   Operand operand = Operand::b;
-  std::vector<Slide> slides;  ///< ascending in `row`
-  std::vector<int> apart;     ///< variables of rows that do not slide; each setting is an image
-  std::vector<int> channels;  ///< variables of the sum that no row slides along: also the taps of one dim where
-                              ///< channels are too few to fill chunks
+  std::vector<ImplicitDim> dims;  ///< ascending in `row`
+  std::vector<int> apart;         ///< variables of rows that do not slide; each setting is an image
+  std::vector<int> channels;      ///< variables of the sum that no row slides along: also the taps of one dim where
+                                  ///< channels are too few to fill chunks
   std::int64_t channel_count = 1, images = 1;
   std::int64_t plane = 1;   ///< places of an image in all slides
   std::int64_t phases = 1;  ///< of all slides
@@ -47,9 +47,9 @@ struct Sliding {
 
 /// How a factor of `kernel` slides; nothing where none does, or where elements that rows have in common do not repay
 /// the places that are dropped.
-std::optional<Sliding> sliding_of(const Kernel& kernel, const Contraction& contraction);
+std::optional<ImplicitOperand> implicit_operand_of(const Kernel& kernel, const Contraction& contraction);
 
 /// The same kernel with u in place of each slide's row variable, and no taps: what the stored elements are.
-Kernel by_place(const Kernel& kernel, const Contraction& contraction, const Sliding& sliding);
+Kernel by_place(const Kernel& kernel, const Contraction& contraction, const ImplicitOperand& implicit);
 
 }  // namespace planish::codegen::contraction
