@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
                             : transposed    ? samples::transposed_samples(large)
                             : pooled        ? samples::pooled_samples(large)
                             : folded        ? samples::folded_samples(large)
-                            : cross_tile        ? samples::spread_samples(large)
+                            : cross_tile    ? samples::spread_samples(large)
                             : layers        ? samples::layer_samples()
                             : last          ? samples::channels_last_samples(large)
                             : convolutions  ? samples::convolution_samples(large)

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/contraction/cross_tile.h"
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/device_product.h"
 #include "codegen/contraction/mma_product.h"
-#include "codegen/contraction/cross_tile.h"
 #include "codegen/cost.h"
 #include "codegen/passes.h"
 #include "codegen/phases.h"
