@@ -191,7 +191,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (gene(genome, "weave", 0) != 0 &&
       (problem.boxed ||
        !contraction::can_interleave(product.kernel, product.c, product.implicit ? &*product.implicit : nullptr)))
-    return "no phases to weave";
+    return "no phases to interleave";
   if (gene(genome, "overlap", 0) != 0 && plan.overlap == 0)
     return "tiles end between sectors, or neighbouring threads do not store neighbours";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";

@@ -132,7 +132,8 @@ std::shared_ptr<const Product> eight_bit_product(const Product& from) {
   if (std::ranges::count_if(from.kernel.inputs, [](const Input& input) { return is_float8(input.dtype); }) < 2)
     return nullptr;
   auto out = with_parts_joined(from);
-  if (!out || out->c.m.size() != 1 || out->c.n.size() != 1 || out->c.k.size() != 1 || out->c.rows != from.c.rows)
+  if (!out || out->c.m.size() != 1 || out->c.n.size() != 1 || out->c.k.size() != 1 || out->c.rows != from.c.rows ||
+      out->c.batch.size() + 2 > most_map_dims)
     return nullptr;
   const Kernel& kernel = out->kernel;
   const auto a = factor_of(kernel, out->c, Operand::a), b = factor_of(kernel, out->c, Operand::b);

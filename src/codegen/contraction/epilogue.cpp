@@ -264,7 +264,8 @@ class StorePrinter {
       const std::int64_t count = kernel_.space.extent(c_.m[i]);
       later /= count;
       std::string phase = fmt::format("({} ? r : row) / {} % {}", whole, later, count);
-      if (interleave_ > 1 && i + 1 == c_.m.size()) phase = fmt::format("weave > 1 ? lane % interleave : {}", phase);
+      if (interleave_ > 1 && i + 1 == c_.m.size())
+        phase = fmt::format("interleave > 1 ? lane % interleave : {}", phase);
       writer_.line(fmt::format("const {} d{} = {};", writer_.coordinate(), c_.m[i], phase));
     }
   }
@@ -370,7 +371,7 @@ class StorePrinter {
   /// and a column's place, which then is costly, once for all rows.
   std::string_view outer() const { return apart_ ? each_column : each_row; }
   std::string_view inner() const { return apart_ ? each_row : each_column; }
-  static constexpr std::string_view each_row = "int r = 0; r < rows; r += weave";
+  static constexpr std::string_view each_row = "int r = 0; r < rows; r += interleave";
   static constexpr std::string_view each_column = "int j = 0; j < columns; j += step";
 
   bool is_short() const { return own_.size() + shared_.size() <= 12; }
