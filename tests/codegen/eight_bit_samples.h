@@ -98,7 +98,7 @@ inline std::vector<ContractionSample> eight_bit_samples(bool large) {
                                       {.m = 190, .n = 384, .k = 1152, .scales = Scales::blocks},
                                       {.m = 513, .n = 1024, .k = 512, .scales = Scales::blocks}};
   if (large) {
-    // Of a Llama-3.1-8B, a 70B's quarter and DeepSeek-V3's experts, at 64 to 8,192 rows.
+    // Layers of models of 8 and 70 billion parameters, a part of them, and experts; of 64 to 8,192 rows.
     shapes.clear();
     for (const std::int64_t m : {64, 512, 2048, 8192}) {
       for (const auto& [n, k] : {std::pair{4096, 4096}, {6144, 4096}, {28672, 4096}, {4096, 14336}, {7168, 2048}}) {

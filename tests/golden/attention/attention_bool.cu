@@ -427,7 +427,7 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 70) break;
       const int d1 = (unsigned)(row);

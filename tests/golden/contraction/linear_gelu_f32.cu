@@ -95,7 +95,7 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 70) break;
       const int d0 = (unsigned)(row);
@@ -631,7 +631,7 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, float* __restrict__ out
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 70) break;
       const int d0 = (unsigned)(row);

@@ -159,7 +159,7 @@ PL_DEVICE void store_sums(unsigned short* __restrict__ out0, int batch, int y, i
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 130) break;
       const int d0 = (unsigned)(row);

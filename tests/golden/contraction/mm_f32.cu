@@ -231,7 +231,7 @@ template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   constexpr int interleave = 1, step = 32;
   #pragma unroll 2
-  for (int r = 0; r < rows; r += weave) {
+  for (int r = 0; r < rows; r += interleave) {
     const int row = y + r;
     if (!all && row >= 100) break;
     const int d0 = (unsigned)(row);

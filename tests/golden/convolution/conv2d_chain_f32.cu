@@ -228,7 +228,7 @@ template <int rows, int columns, bool all, typename Sums>
 PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
   constexpr int interleave = 1, step = 32;
   #pragma unroll 2
-  for (int r = 0; r < rows; r += weave) {
+  for (int r = 0; r < rows; r += interleave) {
     const int row = y + r;
     if (!all && row >= 24) break;
     const int d0 = (unsigned)(row);

@@ -389,7 +389,7 @@ PL_DEVICE void store_sums(float* __restrict__ out0, int batch, int y, int x, int
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 64) break;
       const int block = rows % 2 == 0 ? y / 2 + r / 2 : row / 2;

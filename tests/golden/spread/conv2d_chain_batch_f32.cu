@@ -394,7 +394,7 @@ PL_DEVICE void store_elements(const float* __restrict__ in2, const float* __rest
   }
   else {
     #pragma unroll 2
-    for (int r = 0; r < rows; r += weave) {
+    for (int r = 0; r < rows; r += interleave) {
       const int row = y + r;
       if (!all && row >= 48) break;
       const int block = rows % 2 == 0 ? y / 2 + r / 2 : row / 2;

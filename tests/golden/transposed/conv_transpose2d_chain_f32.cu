@@ -348,13 +348,13 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict
       const int d4 = (unsigned)(at) / 1 % 10;
       const bool there = (at < end) & (d2 < 6) & (d4 < 8);
       #pragma unroll
-      for (int r = 0; r < rows; r += weave) {
+      for (int r = 0; r < rows; r += interleave) {
         const int row = y + r;
         if (!all && row >= 48) break;
         const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
         const int d1 = (unsigned)(block);
         const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
-        const int d5 = weave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const int d5 = interleave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
         const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
         l6[i][r / interleave] = ok ? pl_ldg(in3 + (1680 * d0 + 140 * d1 + 28 * d2 + 14 * d3 + 2 * d4 + d5 - 15)) : 0x0p+0f;
       }
@@ -368,13 +368,13 @@ PL_DEVICE void store_sums(const float* __restrict__ in2, const float* __restrict
       const int d4 = (unsigned)(at) / 1 % 10;
       const bool there = (at < end) & (d2 < 6) & (d4 < 8);
       #pragma unroll
-      for (int r = 0; r < rows; r += weave) {
+      for (int r = 0; r < rows; r += interleave) {
         const int row = y + r;
         if (!all && row >= 48) break;
         const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
         const int d1 = (unsigned)(block);
         const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
-        const int d5 = weave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const int d5 = interleave > 1 ? lane % interleave : (rows % 4 == 0 ? r : row) / 1 % 2;
         const float v4 = pl_ldg(in2 + (d1));
         const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
         const float folded = sums(r + lane % interleave, j + lane / interleave);
