@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import marked
 
 BEGIN, END = "<!-- operators: made by bench/compatibility/operators.py from docs/results/compatibility -->", "<!-- end of operators -->"
-_NEXT = "<!-- models:"  # it stands before the table of models
 _WORDS = {"whole": "captured whole", "opaque": "taken as they are (opaque)", "refused": "refused with a sentence", "internal": "an internal error"}
 
 _ABOUT = (
@@ -50,18 +50,4 @@ def section(rows: list[dict[str, Any]], source: str) -> str:
 
 
 def write(page: Path, rows: list[dict[str, Any]], source: str) -> None:
-    """Puts the table in place of the one that the page has, or in front of the models'."""
-    text = page.read_text()
-    if BEGIN in text:
-        before, rest = text.split(BEGIN, 1)
-        after = rest.split(END, 1)[1].lstrip("\n")
-    else:
-        before, after = text.split(_NEXT, 1)
-        after = _NEXT + after
-    page.write_text(before + section(rows, source) + "\n" + after)
-
-
-def kept(page: Path) -> str:
-    """The table as it stands on the page, for whoever makes the rest of it anew."""
-    text = page.read_text() if page.exists() else ""
-    return BEGIN + text.split(BEGIN, 1)[1].split(END, 1)[0] + END + "\n\n" if BEGIN in text else ""
+    marked.put(page, section(rows, source), BEGIN, END, "<!-- models:")  # it stands before the table of models

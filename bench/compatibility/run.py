@@ -34,8 +34,9 @@ import torch  # noqa: E402
 from blocks import BLOCKS  # noqa: E402
 from layers import LAYERS, Case, untried  # noqa: E402
 from machine import Others, described, in_words  # noqa: E402
-from operators_page import kept as table_of_operators  # noqa: E402
-from page import kept as table_of_models  # noqa: E402
+import marked  # noqa: E402
+import operators_page  # noqa: E402
+import page as models_page  # noqa: E402
 from planish.capture.live import write_live  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
 from planish.oracle import layout  # noqa: E402
@@ -295,7 +296,7 @@ def main() -> int:
     if options.out:
         device = torch.cuda.get_device_name() if options.target == "cuda" else in_words([{"machine": described(), "others_cores": others.cores()}])
         options.out.write_text(
-            document(results, optimized, device, options.target, table_of_operators(options.out) + table_of_models(options.out)) + kept(options.out)
+            document(results, optimized, device, options.target, "".join(marked.kept(options.out, each.BEGIN, each.END) for each in (operators_page, models_page))) + kept(options.out)
         )
     return 1 if counts["broken"] else 0
 

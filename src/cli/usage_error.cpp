@@ -42,7 +42,7 @@ std::string example_of(const CLI::App& verb) {
   return line;
 }
 
-/// What the verb cannot do without, and nobody named: in the words of its --help.
+/// The operand that the verb needs and nobody named, in the words of its --help.
 std::optional<Error> missing_operand(const CLI::App& verb, const std::string& path) {
   const auto operands = verb.get_options([](const CLI::Option* one) { return one->get_positional(); });
   const auto missing =

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import marked
 
 #: Around what is made here; the layers of torch.nn stand below (bench/compatibility/run.py).
 BEGIN, END = "<!-- models: made by bench/compatibility/models from docs/results/compatibility -->", "<!-- end of models -->"
@@ -84,18 +85,4 @@ def _gain(row: dict[str, Any]) -> str:
 
 
 def write(page: Path, rows: list[dict[str, Any]], source: str) -> None:
-    """Puts the table in place of the one that the page has, or in front of its first section."""
-    text = page.read_text()
-    if BEGIN in text:
-        before, rest = text.split(BEGIN, 1)
-        after = rest.split(END, 1)[1].lstrip("\n")
-    else:
-        at = text.index("\n## ") + 1
-        before, after = text[:at], text[at:]
-    page.write_text(before + section(rows, source) + "\n" + after)
-
-
-def kept(page: Path) -> str:
-    """The table as it stands on the page, for whoever makes the rest of it anew."""
-    text = page.read_text() if page.exists() else ""
-    return BEGIN + text.split(BEGIN, 1)[1].split(END, 1)[0] + END + "\n\n" if BEGIN in text else ""
+    marked.put(page, section(rows, source), BEGIN, END, "\n## ")

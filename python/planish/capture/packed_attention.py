@@ -112,12 +112,11 @@ def packed_attention(
     if block_table is not None:
         places, of_keys = _in_pages(block_table, seqused_k, key, len(of_queries) - 1)
         keys, values = (t.flatten(0, 1)[places] for t in (key, value))
-        cum_seq_k, seqused_k = None, None
+        seqused_k = None
+    elif cum_seq_k is not None:
+        of_keys = of_queries if cum_seq_k is cum_seq_q else _bounds(cum_seq_k, key)
     else:
-        of_keys = []
-    if not of_keys:
-        of_keys = of_queries if cum_seq_k is cum_seq_q and packed else _bounds(cum_seq_k, key) if cum_seq_k is not None else []
-    of_keys = of_keys or [n * key.shape[1] for n in range(key.shape[0] + 1)]
+        of_keys = [n * key.shape[1] for n in range(key.shape[0] + 1)]
     if len(of_queries) != len(of_keys):
         raise ValueError("queries and keys have different numbers of sequences")
     used = None if seqused_k is None else seqused_k.tolist()

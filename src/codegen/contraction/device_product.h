@@ -64,7 +64,7 @@ const Product& multiplied(const Product& product);
 /// A plan whose pieces (see cross_tile.h) are those of these tiles.
 TilePlan pieces_plan(const DeviceTiling& tiling);
 
-/// What a step of the file has of k.
+/// The length of k that a step of the file has.
 std::int64_t step_of(const Product& product);
 
 /// Clocks that a multiprocessor takes for it, as they were measured on an H200 (docs/results/contraction.md). Of

@@ -49,9 +49,7 @@ class DevicePrinter : public ProductPrinter {
     line(fmt::format("static constexpr bool ping_pong = {}, share_b = {}, a_across = {}, b_across = {}, boxed = {};",
                      tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), boxes_.has_value()));
     line(fmt::format("static constexpr bool words = {}, scales_a = {};", words(), bits() && bits()->scale_a));
-    std::int64_t columns = bits() && bits()->scale_b ? bits()->scale_b->rows : 0;
-    if (columns == 0 && bits() && bits()->scale_b) columns = tiling_.tile_columns;  // it is the same for all of them
-    line(fmt::format("static constexpr int factor_bytes = {}, scales_b = {};", factor_bytes(), columns));
+    line(fmt::format("static constexpr int factor_bytes = {}, scales_b = {};", factor_bytes(), columns_of_scale()));
     writer_.close_declaration();
   }
 
@@ -70,7 +68,13 @@ class DevicePrinter : public ProductPrinter {
   const std::optional<EightBits>& bits() const { return product_.bits; }
   int factor_bytes() const { return bits() ? 1 : 2; }
 
-  /// What the products of a row, or column, and a step are multiplied by.
+  /// Columns that have one scale of b; all of a tile where it is the same everywhere, 0 where there is none.
+  std::int64_t columns_of_scale() const {
+    if (!bits() || !bits()->scale_b) return 0;
+    return bits()->scale_b->rows != 0 ? bits()->scale_b->rows : tiling_.tile_columns;
+  }
+
+  /// The factor of the products of a row, or column, and a step.
   void scale(Operand operand, int node) {
     const int other = operand == Operand::a ? row() : column();
     open(fmt::format("PL_DEVICE float scale_{}(int unit, int at, int k) const {{", letter(operand)));

@@ -30,14 +30,6 @@ bool in_chunks(const Kernel& kernel, const Node& load, const std::vector<int>& v
   return access.kind == printing::Access::Kind::vector && access.unit == 8;
 }
 
-/// Of a place that is found by its row and its k apart: the terms of the variables of the sum, and the others.
-std::pair<ir::IndexExpr, ir::IndexExpr> parted(const ir::IndexExpr& index, const std::vector<int>& sum) {
-  std::vector<ir::IndexExpr::Term> depth, row;
-  for (const auto& term : index.terms())
-    (std::ranges::find(sum, term.atom.variable) != sum.end() ? depth : row).push_back(term);
-  return {ir::IndexExpr::build(0, std::move(depth)), ir::IndexExpr::build(index.constant_term(), std::move(row))};
-}
-
 /// A dim of a tensor map.
 struct Dim {
   int variable = -1;
@@ -54,6 +46,13 @@ std::vector<Dim> dims_of(const Contraction& c, Operand operand, const Direct& di
 }
 
 }  // namespace
+
+std::pair<ir::IndexExpr, ir::IndexExpr> parted(const ir::IndexExpr& index, const std::vector<int>& sum) {
+  std::vector<ir::IndexExpr::Term> depth, row;
+  for (const auto& term : index.terms())
+    (std::ranges::find(sum, term.atom.variable) != sum.end() ? depth : row).push_back(term);
+  return {ir::IndexExpr::build(0, std::move(depth)), ir::IndexExpr::build(index.constant_term(), std::move(row))};
+}
 
 const Node* plain_load(const Kernel& kernel, int factor) {
   const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
@@ -152,7 +151,7 @@ int bringing_places(const TilePlan& plan, Operand operand) {
 
 namespace {
 
-/// What the text of a producer knows of an operand's tiles and stages.
+/// The text that a producer has of an operand's tiles and stages.
 struct Brought {
   char name;
   int rows, places;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
@@ -28,6 +29,9 @@ const Node* plain_load(const Kernel& kernel, int factor);
 
 constexpr std::size_t most_map_dims = 5;  ///< of a tensor map
 
+/// Of a place that is found by its row and its k apart: the terms of the variables of the sum, and the others.
+std::pair<ir::IndexExpr, ir::IndexExpr> parted(const ir::IndexExpr& index, const std::vector<int>& sum);
+
 /// A dim of a tensor map, the first of which memory runs along.
 struct MapDim {
   std::int64_t extent = 1, box = 1, step = 1;  ///< coordinates; a copy brings each `step`th of `box`
@@ -46,7 +50,7 @@ std::string print_places(const Kernel& kernel, const Contraction& contraction, O
 /// Whether a tile of the factor is a box of a tensor of at most five dims: its rows and its k are one variable each.
 bool is_box(const Contraction& contraction, Operand operand, const Direct& direct);
 
-/// What a producer that has tensor maps does for such an operand, in functions of one thread:
+/// Functions of one thread, of a producer that has tensor maps, for such an operand:
 ///
 /// - `map_a(map, a)`: makes the 128 bytes at the shared address `map`, which are zeros, a map of the operand at `a`.
 /// - `fetch_a(to, map, product, row, k, barrier)`: asks for the tile's columns k … k + bk, zeros where there is
@@ -54,7 +58,7 @@ bool is_box(const Contraction& contraction, Operand operand, const Direct& direc
 std::string print_boxes(const Kernel& kernel, const Contraction& contraction, const TilePlan& plan, Operand operand,
                         const Direct& direct);
 
-/// What the producer does for such an operand of a tile, in functions of one of its 128 threads:
+/// Functions of one of the 128 threads of a producer, for such an operand of a tile:
 ///
 /// - `find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.
 /// - `bring_a(to, a, at, k, thread)`: copies the tile's columns k … k + bk into the part of a stage that begins at

@@ -90,15 +90,11 @@ std::optional<Direct> direct_in_chunks(const Kernel& kernel, const Contraction& 
   if (!node.index.is_affine() || node.index.coefficient_of(k) != 1 || node.index.constant_term() < 0 ||
       node.index.constant_term() % chunk != 0 || kernel.space.extent(k) % chunk != 0)
     return std::nullopt;
-  std::vector<ir::IndexExpr::Term> depth, row;
-  for (const auto& term : node.index.terms()) {
-    if (term.atom.variable != k && (term.coefficient < 0 || term.coefficient % chunk != 0)) return std::nullopt;
-    (term.atom.variable == k ? depth : row).push_back(term);
-  }
-  return Direct{.load_mode = LoadMode::along_k,
-                .input = node.input,
-                .row = ir::IndexExpr::build(node.index.constant_term(), std::move(row)),
-                .depth = ir::IndexExpr::build(0, std::move(depth))};
+  auto [depth, row] = parted(node.index, c.k);
+  if (std::ranges::any_of(row.terms(),
+                          [](const auto& term) { return term.coefficient < 0 || term.coefficient % chunk != 0; }))
+    return std::nullopt;
+  return Direct{.load_mode = LoadMode::along_k, .input = node.input, .row = std::move(row), .depth = std::move(depth)};
 }
 
 /// Blocks of scales part rows, columns and k into variables of their own: each of them as one again. Nothing where they
@@ -132,15 +128,16 @@ std::shared_ptr<const Product> eight_bit_product(const Product& from) {
   if (std::ranges::count_if(from.kernel.inputs, [](const Input& input) { return is_float8(input.dtype); }) < 2)
     return nullptr;
   auto out = with_parts_joined(from);
-  if (!out || out->c.m.size() != 1 || out->c.n.size() != 1 || out->c.k.size() != 1 || out->c.rows != from.c.rows ||
-      out->c.batch.size() + 2 > most_map_dims)
-    return nullptr;
+  if (!out || out->c.rows != from.c.rows) return nullptr;
   const Kernel& kernel = out->kernel;
   const auto a = factor_of(kernel, out->c, Operand::a), b = factor_of(kernel, out->c, Operand::b);
   if (!a || !b) return nullptr;
   out->direct_a = direct_in_chunks(kernel, out->c, a->load);
   out->direct_b = direct_in_chunks(kernel, out->c, b->load);
-  if (!out->direct_a || !out->direct_b) return nullptr;
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    const auto& direct = out->direct(operand);
+    if (!direct || !is_box(out->c, operand, *direct)) return nullptr;
+  }
   out->bits = EightBits{.a = node_at(kernel, a->load).dtype,
                         .b = node_at(kernel, b->load).dtype,
                         .scale_a = a->scale,

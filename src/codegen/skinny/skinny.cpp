@@ -122,13 +122,7 @@ class SkinnyFinder {
   /// Variables of k in the order in which memory runs along them where x is loaded: of nibbles beside each other the
   /// kernel's own order has the pair's first.
   void along_memory() {
-    const std::vector<int> roots{out_.operand};
-    double most = 0;
-    const Node* load = nullptr;
-    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
-      const double all = elements(id);
-      if (node(id).op == Op::load && node(id).index.is_affine() && all > most) most = all, load = &node(id);
-    }
+    const Node* const load = largest_load(out_.operand);
     if (load == nullptr) return;
     std::ranges::stable_sort(out_.k, std::ranges::greater{}, [&](int v) { return load->index.coefficient_of(v); });
   }
@@ -136,15 +130,21 @@ class SkinnyFinder {
   /// Variables of n that move weights, but not where the largest tensor that these are made of is loaded, count the
   /// rows of one word: they come last, so that such rows are neighbours.
   void words_last() {
-    const std::vector<int> roots{out_.parts[0].weights};
+    const Node* const load = largest_load(out_.parts[0].weights);
+    if (load == nullptr) return;
+    std::ranges::stable_partition(out_.n, [&](int v) { return load->index.depends_on(v); });
+  }
+
+  /// The load of most elements, at an affine index, that `root` is made of; null where there is none.
+  const Node* largest_load(int root) const {
+    const std::vector<int> roots{root};
     double most = 0;
     const Node* load = nullptr;
     for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
       const double all = elements(id);
       if (node(id).op == Op::load && node(id).index.is_affine() && all > most) most = all, load = &node(id);
     }
-    if (load == nullptr) return;
-    std::ranges::stable_partition(out_.n, [&](int v) { return load->index.depends_on(v); });
+    return load;
   }
 
   /// Memory runs along k, and each row begins at a multiple of 16 bytes.

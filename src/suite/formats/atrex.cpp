@@ -79,22 +79,26 @@ bool is_atrex(const fs::path& folder) {
                              [&](const char* file) { return fs::is_regular_file(folder / file, ignored); });
 }
 
+Result<std::vector<fs::path>> atrex_operators(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code failed;
+  const fs::path whole = fs::is_directory(folder / "data", failed) ? folder / "data" : folder;
+  for (auto it = fs::directory_iterator(whole, failed); !failed && it != fs::directory_iterator();
+       it.increment(failed)) {
+    if (is_atrex(it->path())) out.push_back(it->path());
+  }
+  if (failed) return std::unexpected(file_error(failed.value(), "read", whole));
+  std::ranges::sort(out);
+  return out;
+}
+
 Result<Imported> import_atrex(const fs::path& folder) {
   Imported out;
   out.format = "atrex-bench";
   if (is_atrex(folder)) {
     PLANISH_CHECK(add_operator(folder, out));
   } else {
-    std::vector<fs::path> below;
-    std::error_code failed;
-    // A checkout has them in data/.
-    const fs::path whole = fs::is_directory(folder / "data", failed) ? folder / "data" : folder;
-    for (auto it = fs::directory_iterator(whole, failed); !failed && it != fs::directory_iterator();
-         it.increment(failed)) {
-      if (is_atrex(it->path())) below.push_back(it->path());
-    }
-    if (failed) return std::unexpected(file_error(failed.value(), "read", whole));
-    std::ranges::sort(below);
+    PLANISH_TRY(const auto below, atrex_operators(folder));
     for (const fs::path& one : below)
       if (auto added = add_operator(one, out); !added) out.left_out.push_back(added.error().message);
   }

@@ -36,12 +36,8 @@ std::string format_of(const fs::path& from) {
   if (fs::is_regular_file(from, ignored)) return beginning(from).starts_with("Operator: ") ? "backendbench" : "";
   if (fs::exists(from / "task.yml", ignored)) return "gpu-mode";
   if (fs::is_directory(from / "definitions", ignored)) return "flashinfer-bench";
-  if (is_atrex(from)) return "atrex-bench";
-  const fs::path below = fs::is_directory(from / "data", ignored) ? from / "data" : from;
-  for (auto it = fs::directory_iterator(below, ignored); !ignored && it != fs::directory_iterator();
-       it.increment(ignored)) {
-    if (is_atrex(it->path())) return "atrex-bench";
-  }
+  const auto operators = atrex_operators(from);
+  if (is_atrex(from) || (operators && !operators->empty())) return "atrex-bench";
   for (auto it = fs::directory_iterator(from, ignored); !ignored && it != fs::directory_iterator();
        it.increment(ignored)) {
     std::error_code gone;

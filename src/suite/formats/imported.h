@@ -50,6 +50,8 @@ Result<Imported> import_tritonbench(const std::filesystem::path& folder, const s
 Result<Imported> import_atrex(const std::filesystem::path& folder);
 /// Whether a folder holds one operator's three files.
 bool is_atrex(const std::filesystem::path& folder);
+/// Such folders below a folder, or below its `data` as in a checkout; sorted. Errors: one that cannot be read.
+Result<std::vector<std::filesystem::path>> atrex_operators(const std::filesystem::path& folder);
 
 /// What of a collection a folder or file is by what it holds; empty where nothing is known of it.
 std::string format_of(const std::filesystem::path& from);
