@@ -30,13 +30,13 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]  # so that it runs without PYTHONPATH
 sys.path.append(str(HERE / "models"))
 
+import marked  # noqa: E402
+import operators_page  # noqa: E402
+import page as models_page  # noqa: E402
 import torch  # noqa: E402
 from blocks import BLOCKS  # noqa: E402
 from layers import LAYERS, Case, untried  # noqa: E402
 from machine import Others, described, in_words  # noqa: E402
-import marked  # noqa: E402
-import operators_page  # noqa: E402
-import page as models_page  # noqa: E402
 from planish.capture.live import write_live  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
 from planish.oracle import layout  # noqa: E402
@@ -295,9 +295,8 @@ def main() -> int:
     print(dict(counts))
     if options.out:
         device = torch.cuda.get_device_name() if options.target == "cuda" else in_words([{"machine": described(), "others_cores": others.cores()}])
-        options.out.write_text(
-            document(results, optimized, device, options.target, "".join(marked.kept(options.out, each.BEGIN, each.END) for each in (operators_page, models_page))) + kept(options.out)
-        )
+        tables = "".join(marked.kept(options.out, each.BEGIN, each.END) for each in (operators_page, models_page))
+        options.out.write_text(document(results, optimized, device, options.target, tables) + kept(options.out))
     return 1 if counts["broken"] else 0
 
 
