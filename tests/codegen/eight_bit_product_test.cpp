@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -119,6 +120,24 @@ std::vector<Anchor> anchors_of(const GraphBuilder& g) {
   std::vector<Anchor> anchors;
   for (const Region& region : parts->regions) anchors.push_back(region.kernel.anchor);
   return anchors;
+}
+
+TEST_CASE("each launch of a product that packs float8 tensors can widen them") {
+  const auto sample = eight_bit_sample({.m = 150, .n = 88, .k = 272});
+  std::mt19937_64 rng(11);
+  int packing = 0;
+  for (int i = 0; i < 200 && packing < 6; ++i) {
+    const auto emitted = emit(sample.kernel, h200(), random_genome(sample.kernel, h200(), rng));
+    REQUIRE(emitted);
+    packing += emitted->after.empty() ? 0 : 1;
+    std::vector<const Emitted*> launches{&*emitted};
+    for (const Emitted& next : emitted->after) launches.push_back(&next);
+    for (const Emitted* launch : launches) {
+      if (launch->source.contains("pl_from_float8_e4m3fn("))
+        CHECK(launch->source.contains("float pl_from_float8_e4m3fn("));
+    }
+  }
+  CHECK(packing == 6);
 }
 
 TEST_CASE("what widens and scales float8 tensors is part of their product") {

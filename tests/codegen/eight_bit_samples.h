@@ -70,18 +70,19 @@ inline int eight_bit_product(GraphBuilder& g, const EightBitProduct& p, int x = 
 }
 
 inline ContractionSample eight_bit_sample(const EightBitProduct& p) {
-  // Eager's where it has the product; in fp64, and with scales of blocks, what it stands for.
+  // Eager's where it has the product; in fp64, and with scales of blocks, what it stands for. Tensors are in the order
+  // of the graph's values.
   const std::string python =
       p.scales == Scales::tensor
           ? "(x[0] @ x[1].t() * x[2]) if x[0].dtype == t.float64 else t._scaled_mm(x[0], x[1].t(), x[2], "
             "t.ones((), device=x[2].device), out_dtype=t.bfloat16)"
       : p.scales == Scales::rows
-          ? "(x[0] @ x[1].t() * x[2] * x[3] + x[4]) if x[0].dtype == t.float64 else t._scaled_mm(x[0], x[1].t(), "
-            "x[2], x[3], bias=x[4], out_dtype=t.bfloat16)"
-          : "(lambda w: ((x[0].to(w) * x[1].to(w).repeat_interleave(128, 1)) @ (x[2].to(w) * "
+          ? "(x[0] @ x[1].t() * x[3] * x[2] + x[4]) if x[0].dtype == t.float64 else t._scaled_mm(x[0], x[1].t(), "
+            "x[3], x[2], bias=x[4], out_dtype=t.bfloat16)"
+          : "(lambda x, w: ((x[0].to(w) * x[2].to(w).repeat_interleave(128, 1)) @ (x[1].to(w) * "
             "x[3].to(w).repeat_interleave(128, "
-            "0).repeat_interleave(128, 1)).t()))(t.promote_types(x[1].dtype, t.float32))"
-            ".to(t.float64 if x[1].dtype == t.float64 else t.bfloat16)";
+            "0).repeat_interleave(128, 1)).t()))(x, t.promote_types(x[2].dtype, t.float32))"
+            ".to(t.float64 if x[2].dtype == t.float64 else t.bfloat16)";
   return contraction_sample(fmt::format("scaled_mm_{}", p.scales == Scales::tensor ? "tensor"
                                                         : p.scales == Scales::rows ? "rows"
                                                                                    : "blocks"),

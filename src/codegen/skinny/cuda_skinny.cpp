@@ -147,7 +147,8 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
                             {"fast", 0}};
               if (!skinny_illegal(s, device, genome).empty()) continue;
               // Measured on an H200 (docs/results/skinny.md): 64 KiB under way a multiprocessor are enough, of the
-              // launch after this one as many; x is read again at every pass where it is not kept.
+              // launch after this one as many; x is read again at every pass where it is not kept, between other
+              // launches at a cost that a chain of equal ones does not show (31.4 µs of 28.9).
               const SkinnyPlan plan = plan_of(s, device, genome);
               const skinny::Layout layout = skinny::layout_of(s, plan);
               const double flight = static_cast<double>(stages * layout.stage_bytes) / 65536;
@@ -156,7 +157,7 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
               time += resident == 2 ? 0 : 0.015;
               time += gene_threads == 512 ? 0 : 0.03;
               time += where == weights_in_shared ? 0 : 0.02;
-              if (shared == 0) time += 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
+              if (shared == 0) time += 0.04 + 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
               if (shared == 1) time += 0.01 * (plan.tiles - 1);
               found.emplace_back(time, std::move(genome));
             }

@@ -94,6 +94,7 @@ Result<Emitted> Genomes::emit(const Genome& genome) const {
   if (!reason.empty()) return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
   PLANISH_TRY(Emitted out, schedule_->emit(genome));
   out.source = printing::with_float8(std::move(out.source));
+  for (Emitted& next : out.after) next.source = printing::with_float8(std::move(next.source));
   return out;
 }
 
