@@ -3,8 +3,9 @@
     python bench/kernelbench/draw.py CHECKOUT --tasks 20 --seed 1 --levels 1,2 --devices 0,1 --budget 10s --minutes 12 --out OUT
 
 The same seed draws the same tasks of the same checkout, equally many of each level; 0 tasks take all. What was reached when --minutes
-are over counts (more minutes and --resume go on). OUT gets `tasks`, `results` (as `planish suite` leaves them) and `table.md`. Options
-behind `--` go to `planish suite`.
+are over counts (more minutes and --resume go on). --precision has the tasks in 16 bits, cast as KernelBench's own switch
+casts them: the module, and every floating tensor that it is given or made of. OUT gets `tasks`, `results` (as
+`planish suite` leaves them) and `table.md`. Options behind `--` go to `planish suite`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,33 @@ def drawn(checkout: Path, levels: list[int], count: int, seed: int) -> list[Path
     return found
 
 
+CAST = """
+
+def _cast_for_this_precision() -> None:
+    import functools
+    import torch
+
+    dtype = torch.{dtype}
+    make, given, init = get_inputs, globals().get("get_init_inputs", list), Model.__init__
+
+    def cast(value):
+        return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    @functools.wraps(init)
+    def __init__(self, *args, **named):
+        init(self, *args, **named)
+        self.to(dtype)
+
+    Model.__init__ = __init__
+    globals()["get_inputs"] = lambda: [cast(value) for value in make()]
+    globals()["get_init_inputs"] = lambda: [cast(value) for value in given()]
+
+
+_cast_for_this_precision()
+"""
+DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
@@ -49,6 +77,7 @@ def main() -> None:
     parser.add_argument("--levels", default="1,2")
     parser.add_argument("--budget", default="10s")
     parser.add_argument("--baselines", default="eager,compile")
+    parser.add_argument("--precision", choices=["fp32", *DTYPES], default="fp32")
     parser.add_argument("--resume", action="store_true")
     add_suite_options(parser)
     own, more = split_arguments()
@@ -59,11 +88,13 @@ def main() -> None:
     shutil.rmtree(tasks, ignore_errors=True)
     for task in picked:
         (tasks / task.parent.name).mkdir(parents=True, exist_ok=True)
-        shutil.copy(task, tasks / task.parent.name / task.name)
+        text = task.read_text() + (CAST.replace("{dtype}", DTYPES[options.precision]) if options.precision != "fp32" else "")
+        (tasks / task.parent.name / task.name).write_text(text)
     arguments = ["--budget", options.budget, "--store", str(options.out / "store.db"), *suite_arguments(options)]
     arguments += [*(["--resume"] if options.resume else []), *more]
     document = run_suite(tasks, options.out / "results", arguments, options.minutes)
-    how = f"budget {options.budget}, baselines {options.baselines}, devices {options.devices or 'all'}, {options.workers} evaluators a device"
+    how = f"{options.precision}, budget {options.budget}, baselines {options.baselines}"
+    how += f", devices {options.devices or 'all'}, {options.workers} evaluators a device"
     write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}; {how}.", options.out)
 
 

@@ -193,6 +193,36 @@ class GptqSmall(Gptq):
     group = 64
 
 
+class GptqOrdered(Gptq):
+    """The same with the group of each place along k in a tensor: groups in the order of activations."""
+
+    def stored(self, n: int, k: int, dtype: torch.dtype) -> dict[str, Tensor]:
+        return super().stored(n, k, dtype) | {"groups": (torch.arange(k) // self.group)[torch.randperm(k)].to(torch.int32)}
+
+    def weight(self, dtype: torch.dtype) -> Tensor:
+        places = torch.arange(0, 32, 4, dtype=torch.int32, device=self.codes.device)
+        codes = ((self.codes.unsqueeze(1) >> places.unsqueeze(-1)) & 15).view(self.k, self.n)
+        zeros = ((self.zeros.unsqueeze(2) >> places) & 15).view(-1, self.n) + 1
+        groups = self.groups.long()
+        return (self.scale.to(dtype)[groups] * (codes - zeros[groups])).t()
+
+
+class Awq(Gptq):
+    """Eight neighbouring rows in a word at each place of k, in the order 0 2 4 6 1 3 5 7; zero points alike."""
+
+    def stored(self, n: int, k: int, dtype: torch.dtype) -> dict[str, Tensor]:
+        return super().stored(n, k, dtype) | {"codes": torch.randint(-(2**31), 2**31, (k, n // 8)).to(torch.int32)}
+
+    def unpacked(self, words: Tensor) -> Tensor:
+        codes = (words[:, :, None] >> torch.arange(0, 32, 4, device=words.device)).to(torch.int8).view(words.shape[0], -1)
+        place = torch.arange(codes.shape[-1], device=words.device)  # its code is that of 0 4 1 5 2 6 3 7
+        return codes[:, place // 8 * 8 + place % 2 * 4 + place % 8 // 2] & 15
+
+    def weight(self, dtype: torch.dtype) -> Tensor:
+        scale, zeros = self.scale.to(dtype).repeat_interleave(self.group, 0), self.unpacked(self.zeros).repeat_interleave(self.group, 0)
+        return ((self.unpacked(self.codes) - zeros) * scale).t()
+
+
 class Nf4(Quantised):
     """Two codes a byte, the upper first, of a table of 16; a scale for each 64 of k."""
 
@@ -213,7 +243,7 @@ class Nf4(Quantised):
 FORMS: dict[str, type[Quantised]] = {
     "int8": Int8, "int8_weights": Int8Weights, "uint8": UInt8, "int8_groups": Int8Groups, "e4m3": Float8, "e5m2": Float8Wide,
     "e4m3_blocks": Float8Blocks, "int4": Int4, "int4_small": Int4Small, "uint4": UInt4, "words4": Words4,
-    "gptq": Gptq, "gptq_small": GptqSmall, "nf4": Nf4,
+    "gptq": Gptq, "gptq_small": GptqSmall, "gptq_ordered": GptqOrdered, "awq": Awq, "nf4": Nf4,
 }  # fmt: skip
 
 

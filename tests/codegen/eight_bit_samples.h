@@ -92,7 +92,7 @@ inline ContractionSample eight_bit_sample(const EightBitProduct& p) {
 
 inline std::vector<ContractionSample> eight_bit_samples(bool large) {
   const DType e5m2 = DType::f8_e5m2;
-  std::vector<EightBitProduct> shapes{{.m = 150, .n = 88, .k = 272},
+  std::vector<EightBitProduct> shapes{{.m = 150, .n = 96, .k = 272},
                                       {.m = 70, .n = 48, .k = 144, .scales = Scales::tensor, .a = e5m2},
                                       {.m = 200, .n = 320, .k = 2080, .scales = Scales::tensor},
                                       {.m = 64, .n = 512, .k = 4096},

@@ -10,6 +10,7 @@ import math
 import torch
 
 _ROWS = 1024  #: queries at once
+_PRODUCTS = 1 << 26  #: at once, of so many heads
 
 
 def overflowing_rows(query: torch.Tensor, key: torch.Tensor, largest: float) -> torch.Tensor | None:
@@ -17,18 +18,24 @@ def overflowing_rows(query: torch.Tensor, key: torch.Tensor, largest: float) -> 
     (..., heads, l) of booleans; None where none is. What a mask hides counts."""
     if query.numel() == 0 or key.numel() == 0:
         return None
-    if float(query.abs().amax()) * float(key.abs().amax()) * query.shape[-1] <= largest:
+    # Rows with a product that is no number are none of these, so the largest numbers say whether any is.
+    if _largest_number(query) * _largest_number(key) * query.shape[-1] <= largest:
         return None
     if query.ndim > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     key = key.expand(*query.shape[:-2], *key.shape[-2:])
     queries, keys = query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
     beyond = torch.zeros(queries.shape[:2], dtype=torch.bool, device=query.device)
-    for head in range(queries.shape[0]):
+    heads = max(1, _PRODUCTS // (min(_ROWS, queries.shape[1]) * keys.shape[1]))
+    for head in range(0, queries.shape[0], heads):
         for begin in range(0, queries.shape[1], _ROWS):
-            products = queries[head, begin : begin + _ROWS] @ keys[head].transpose(0, 1)
-            beyond[head, begin : begin + _ROWS] = ~(products.abs() <= largest).all(-1) & products.isfinite().all(-1)
+            products = queries[head : head + heads, begin : begin + _ROWS] @ keys[head : head + heads].transpose(-2, -1)
+            beyond[head : head + heads, begin : begin + _ROWS] = ~(products.abs() <= largest).all(-1) & products.isfinite().all(-1)
     return beyond.reshape(query.shape[:-1]) if bool(beyond.any()) else None
+
+
+def _largest_number(values: torch.Tensor) -> float:
+    return float(values.abs().nan_to_num_(0.0, 0.0, 0.0).amax())
 
 
 def leave_open(result: torch.Tensor, query: torch.Tensor, key: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

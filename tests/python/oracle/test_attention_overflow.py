@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from planish.capture.live import write_live
+from planish.oracle import attention_overflow
 from planish.oracle.attention_overflow import overflowing_rows
 from planish.oracle.region import WHOLE, Region
 from planish.oracle.service import Service
@@ -77,4 +78,24 @@ def test_which_rows() -> None:
     assert found is not None
     assert found.nonzero().tolist() == [[1, 2, 1]]
     query[1, 2, 1, 1] = torch.inf  # what is not finite from the beginning is for others to leave open
+    assert overflowing_rows(query, key, LARGEST) is None
+
+
+def test_rows_are_those_of_one_head_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    query = torch.randn(3, 4, 70, 16, dtype=torch.float64, generator=generator) * 1e19
+    key = torch.randn(3, 2, 90, 16, dtype=torch.float64, generator=generator) * 1e19
+    query[2, 1, 5, 3], key[0, 1, 7, 2] = torch.nan, -torch.inf
+    together = overflowing_rows(query, key, LARGEST)
+    monkeypatch.setattr(attention_overflow, "_PRODUCTS", 1)
+    alone = overflowing_rows(query, key, LARGEST)
+    assert together is not None and alone is not None and torch.equal(together, alone)
+    products = query @ key.repeat_interleave(2, -3).transpose(-2, -1)
+    assert torch.equal(together, (products.abs() > LARGEST).any(-1) & products.isfinite().all(-1))
+
+
+def test_nothing_is_multiplied_for_what_is_not_finite_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, key = torch.randn(2, 3, 8, dtype=torch.float64), torch.randn(2, 5, 8, dtype=torch.float64)
+    query[0, 1, 2], key[1, 3, 4] = torch.inf, torch.nan
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda *_: pytest.fail("products of numbers that cannot overflow"))
     assert overflowing_rows(query, key, LARGEST) is None
