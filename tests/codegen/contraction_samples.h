@@ -386,6 +386,7 @@ struct Transposed {
   std::string fold = {}, sums = {};     ///< as of Convolved
   std::vector<std::int64_t> pool = {};  ///< likewise
   bool average = false;
+  DType dtype = DType::f32;
 };
 
 /// Lists of one number are that for each dim; those left out are ones, or zeros.
@@ -428,19 +429,19 @@ inline ContractionSample transposed_sample(Transposed how) {
   const std::string called = name + (how.chain ? "_chain" : "") + (how.pool.empty() ? "" : "_pool") +
                              (how.fold.empty() ? "" : "_" + how.fold) + (how.sums.empty() ? "" : "_" + how.sums);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
-    const int x = g.input(how.x), w = g.input(how.w);
+    const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
-    if (how.chain) args.push_back(V("bias", g.input({shape[1]})));
+    if (how.chain) args.push_back(V("bias", g.input({shape[1]}, how.dtype)));
     args.push_back(L("stride", how.stride));
     args.push_back(L("padding", how.padding));
     args.push_back(L("output_padding", how.more));
     args.push_back(I("groups", how.groups));
     args.push_back(L("dilation", how.dilation));
-    int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
-    if (how.chain) y = with_residual(g, y, shape);
+    int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape, how.dtype);
+    if (how.chain) y = with_residual(g, y, shape, how.dtype);
     if (!how.sums.empty()) return with_sums(g, y, shape, how.sums);
-    if (!how.pool.empty()) return with_pool(g, y, shape, how.pool, how.average, DType::f32);
-    return how.fold.empty() ? y : with_fold(g, y, shape, how.fold, DType::f32);
+    if (!how.pool.empty()) return with_pool(g, y, shape, how.pool, how.average, how.dtype);
+    return how.fold.empty() ? y : with_fold(g, y, shape, how.fold, how.dtype);
   });
 }
 
@@ -486,6 +487,10 @@ inline std::vector<Transposed> transposed_shapes(bool large) {
       {.x = {2, 32, 5, 6}, .w = {32, 8, 3, 3}, .stride = {2, 3}, .padding = {1, 2}, .dilation = {2, 1}, .groups = 4},
       {.x = {2, 9, 4, 5}, .w = {9, 6, 3, 3}, .stride = {5}, .padding = {1}, .dilation = {2}},
       {.x = {2, 16, 4, 5}, .w = {16, 5, 4, 3}, .stride = {3, 2}, .padding = {3, 0}, .dilation = {2, 3}},
+      {.x = {2, 16, 6, 5}, .w = {16, 10, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .dtype = DType::bf16},
+      {.x = {3, 16, 50}, .w = {16, 18, 7}, .stride = {3}, .chain = true, .dtype = DType::f16},
+      {.x = {2, 24, 3, 4, 5}, .w = {24, 9, 3, 3, 3}, .stride = {2}, .padding = {1}, .dtype = DType::bf16},
+      {.x = {2, 16, 6, 7}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .dtype = DType::bf16},
   };
   if (!large) return all;
   const std::vector<Transposed> more{
@@ -507,6 +512,13 @@ inline std::vector<Transposed> transposed_shapes(bool large) {
        .dilation = {2, 1},
        .groups = 4},
       {.x = {8, 32, 32, 32, 32}, .w = {32, 32, 4, 4, 4}, .stride = {2}, .padding = {1}},
+      {.x = {128, 64, 128, 128}, .w = {64, 64, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .dtype = DType::bf16},
+      {.x = {16, 64, 128, 128},
+       .w = {64, 128, 4, 4},
+       .stride = {2},
+       .padding = {1},
+       .chain = true,
+       .dtype = DType::bf16},
   };
   all.insert(all.end(), more.begin(), more.end());
   return all;

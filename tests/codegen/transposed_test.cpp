@@ -223,6 +223,7 @@ TEST_CASE(
     REQUIRE(tensor_cores_lack(sample.kernel, h200()) == "");
     const Product product = product_of(sample.kernel);
     const bool slides = product.implicit.has_value(), mends = contraction::wasted(product).has_value();
+    const bool narrow = contraction::narrow_type(product.kernel, product.c).has_value();
     for (const Genome& genome : seeds(sample.kernel, h200())) {
       CHECK(illegal(sample.kernel, h200(), genome) == "");
       const auto emitted = emit(sample.kernel, h200(), genome);
@@ -230,11 +231,42 @@ TEST_CASE(
       // Where strips are read the product, and all that it needs packed, comes once more, in case.
       const std::size_t joins = genome.at("split") > 1 ? 1 : 0;
       const std::size_t again = slides && value_of(genome, "direct", 0) == 1 ? 1 + joins : 0;
-      const std::size_t launches = 3 + (slides ? 1 : 0) + (mends ? 1 : 0) + joins + again;
+      // What slides is packed twice, the second time what has to be scaled: not of 16 bits.
+      const std::size_t scales = slides && !narrow ? 1 : 0;
+      const std::size_t launches = 3 + scales + (mends ? 1 : 0) + joins + again;
       CHECK(emitted->after.size() + 1 == launches);
       CHECK((emitted->after.back().source.find("bool met") != std::string::npos) == mends);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
     }
+  }
+}
+
+TEST_CASE("packing of 16 bits notes images with what must not be multiplied with zeros, where taps are missing") {
+  for (const std::int64_t size : {3, 4}) {  // of a window of stride 2: phases have one or two taps, or two
+    const auto sample = transposed_sample(
+        {.x = {2, 16, 6, 5}, .w = {16, 10, size, size}, .stride = {2}, .padding = {1}, .dtype = DType::bf16});
+    REQUIRE(tensor_cores_lack(sample.kernel, h200()) == "");
+    const auto emitted = emit(sample.kernel, h200(), seeds(sample.kernel, h200()).front());
+    REQUIRE(emitted);
+    if (size == 4) {
+      CHECK(emitted->zeroed.empty());
+      continue;
+    }
+    REQUIRE(emitted->zeroed.size() == 1);
+    const int notes = emitted->zeroed.front();
+    CHECK(emitted->scratch_bytes[static_cast<std::size_t>(notes)] == 2 * 2 * 4);
+    std::vector<const Emitted*> launches;  // that are given them
+    for (const Emitted& next : emitted->after) {
+      const auto given = [&](const Emitted::Argument& a) {
+        return a.kind == Emitted::Argument::Kind::scratch && a.index == notes;
+      };
+      if (std::ranges::any_of(next.args, given)) launches.push_back(&next);
+    }
+    REQUIRE(launches.size() == 2);
+    CHECK(launches[0]->source.contains("if (odd) notes[2 + image] = 1;"));
+    CHECK_FALSE(launches[0]->derives);  // they are zeros for one packing
+    CHECK(launches[1] == &emitted->after.back());
+    CHECK(launches[1]->source.contains("any |= notes[i];"));
   }
 }
 

@@ -337,12 +337,16 @@ class ContractionLaunches {
     const auto packings = contraction::print_implicit_packings(kernel_, product_.c, *implicit_, *problem_.im2col, plan_,
                                                                idle_.has_value());
     // What is noted of the other factor is this kernel's alone.
-    const bool derives = !idle_ || idle_ == implicit_->operand;
+    const bool derives = !idle_ || (scaled_ && idle_ == implicit_->operand);
     auto& first = launch(packings.front());
     launches_.back().derives = derives;
     store(implicit_->operand, packings.front(), first);
+    if (!scaled_ && idle_) {  // no packing clears them
+      notes_ = place(2 * contraction::noted_images(product_) * 4);
+      zeroed_.push_back(notes_.index);
+    }
+    if (scaled_ || idle_) first.push_back(notes_);
     if (!scaled_) return;
-    first.push_back(notes_);
     Packed& mine = packed_[implicit_->operand];
     auto& again = launch(packings.back());
     launches_.back().derives = derives;
@@ -505,6 +509,7 @@ class ContractionLaunches {
     Emitted whole = std::move(launches_.front());
     whole.after.assign(std::make_move_iterator(launches_.begin() + 1), std::make_move_iterator(launches_.end()));
     whole.scratch_bytes = std::move(scratch_);
+    whole.zeroed = std::move(zeroed_);
     return whole;
   }
 
@@ -521,6 +526,7 @@ class ContractionLaunches {
   std::optional<contraction::BoxPlaces> boxes_;
   const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
   std::vector<std::int64_t> scratch_;
+  std::vector<int> zeroed_;  ///< of them
   std::vector<Emitted> launches_;
   std::map<Operand, Packed> packed_;
   Argument notes_;

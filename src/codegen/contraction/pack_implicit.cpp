@@ -64,7 +64,7 @@ class ImplicitPrinter {
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
                     "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
                     threads_each, writer.parameters(root_), splits ? ", unsigned char* __restrict__ out1" : "",
-                    scaled ? ", int* __restrict__ notes" : "", again ? ", int* __restrict__ exponents" : ""));
+                    scaled || odd_ ? ", int* __restrict__ notes" : "", again ? ", int* __restrict__ exponents" : ""));
     writer.line(fmt::format("const long long first = (long long)blockIdx.x * {};", run_));
     if (again) leave_early(writer);
     if (scaled && !again) writer.line("float top = 0.0f;");
@@ -164,7 +164,7 @@ class ImplicitPrinter {
                                                      implicit_.chunks, turns_)
                                        : "(long long)plane",
                             positions));
-    if (scaled) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
+    if (scaled || odd_) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
     if (again) {
       writer.line("const float most = __int_as_float(notes[image]);");
       writer.line("if (is_safe(most)) continue;");
@@ -177,12 +177,12 @@ class ImplicitPrinter {
       writer.line("if (image != noted) note_magnitude(notes, noted, top), top = 0.0f, noted = image;");
       writer.line("#pragma unroll");
       writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, is_finite(v[j]) ? fabsf(v[j]) : 0.0f);");
-      if (odd_) {
-        writer.line("bool odd = false;");
-        writer.line("#pragma unroll");
-        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !is_finite(v[j]);");
-        writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * implicit_.images));
-      }
+    }
+    if (odd_) {
+      writer.line("bool odd = false;");
+      writer.line("#pragma unroll");
+      writer.line("for (int j = 0; j < 8; ++j) odd = odd || !is_finite(v[j]);");
+      writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * implicit_.images));
     }
     writer.close();
     writer.open("else {");
