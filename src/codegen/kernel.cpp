@@ -68,11 +68,11 @@ std::string text(const Kernel& kernel) {
     const Output& output = kernel.outputs[o];
     out += fmt::format("out{}: {} [{}] strides [{}] [{}] = %{}{}\n", o, name(output.dtype),
                        fmt::join(output.shape, ", "), fmt::join(output.strides, ", "), output.index.text(), output.node,
-                       output.base >= 0    ? moved_text(output)
-                       : output.per_row    ? " per row"
-                       : output.per_column ? " per column"
-                       : output.per_part   ? " per part"
-                                           : "");
+                       output.writes_places() ? moved_text(output)
+                       : output.per_row       ? " per row"
+                       : output.per_column    ? " per column"
+                       : output.per_part      ? " per part"
+                                              : "");
   }
   if (kernel.recurrence) out += text(*kernel.recurrence);
   return out;

@@ -107,12 +107,16 @@ struct Output {
   std::vector<ir::Bound> where;
   int value = -1;  ///< the graph's value id
   /// scatter anchor: the value that this one is wherever nothing is written; its memory holds that before the launch,
-  /// and the kernel reads none of it. -1: every element is written.
+  /// and the kernel reads none of it. -1: there is none such.
   int base = -1;
+  bool over_zeros = false;  ///< scatter anchor: likewise of zeros, or of nothing in particular
   /// scatter anchor: i64 nodes that move the place written at run time, by so many elements each; nothing is written
   /// where one of them is not in [0, limit). Where two points have one place, either of them may be the last.
   std::vector<int> args;
   std::vector<std::int64_t> arg_strides, arg_limits;
+
+  /// Whether elements may be left as they are.
+  bool writes_places() const { return base >= 0 || over_zeros; }
 };
 
 /// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner

@@ -157,7 +157,7 @@ class Writer {
     number(out.folded);
     number(info(out.fold).key);
     bounds(out.where);
-    if (out.base < 0) return;  // the anchor says whether there are such
+    if (!out.writes_places()) return;  // the anchor says whether there are such
     count(out.args);
     for (const int arg : out.args) number(arg);
     numbers(out.arg_strides);

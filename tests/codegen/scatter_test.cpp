@@ -282,3 +282,44 @@ TEST_CASE("a program copies what is overwritten in part, then writes; what reads
     CHECK(program->buffers[static_cast<std::size_t>(copy->to)].role == program::Role::output);
   }
 }
+
+TEST_CASE(
+    "zeros that are overwritten in part are memory that holds zeros before the program's first launch, or a step") {
+  for (const bool large : {false, true}) {
+    GraphBuilder g;
+    const std::int64_t rows = large ? 1 << 18 : 64;
+    const int at = g.input({8}, DType::i64), x = g.input({8});
+    const int zeros = g.node("full.default", {L("size", {rows}), I("fill_value", 0)}, {rows});
+    const int half = g.node("mul.Scalar", {V("self", x), F("other", 0.5)}, {8});
+    const int y =
+        g.node("index_copy.default", {V("self", zeros), I("dim", 0), V("index", at), V("source", half)}, {rows});
+    const auto kernel = lowered(g, {y});
+    REQUIRE(kernel.has_value());
+    CHECK(kernel->anchor == Anchor::scatter);
+    CHECK(kernel->outputs[0].base == -1);
+    CHECK(kernel->outputs[0].over_zeros);
+    g.output(g.node("neg.default", {V("self", y)}, {rows}));
+    const auto parts = partition(g.graph);
+    REQUIRE(parts.has_value());
+    REQUIRE(parts->regions.size() == 2);
+    std::vector<Choice> choices;
+    for (const Region& region : parts->regions)
+      choices.emplace_back(*emit(region.kernel, h200(), seeds(region.kernel, h200()).front()));
+    const auto program = compose(g.graph, *parts, choices, h200(), Packings::together);
+    REQUIRE_MESSAGE(program.has_value(), (program ? "" : program.error().message));
+    REQUIRE(program->steps.size() == 3);
+    CHECK(std::holds_alternative<program::Set>(program->steps[0]) == large);
+    const auto* const written = std::get_if<program::Launch>(&program->steps[1]);
+    REQUIRE(written != nullptr);
+    if (const auto* const first = std::get_if<program::Launch>(&program->steps[0]))
+      CHECK(std::get<program::BufferArg>(first->args[0]).buffer ==
+            std::get<program::BufferArg>(written->args.back()).buffer);
+  }
+  // Another number is not what memory holds by itself.
+  GraphBuilder g;
+  const int ones = g.node("full.default", {L("size", {64}), I("fill_value", 1)}, {64});
+  const int y =
+      g.node("index_copy.default",
+             {V("self", ones), I("dim", 0), V("index", g.input({8}, DType::i64)), V("source", g.input({8}))}, {64});
+  CHECK_FALSE(lowered(g, {y}).has_value());
+}

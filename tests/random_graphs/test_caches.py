@@ -71,6 +71,10 @@ def _cases() -> Iterator[tuple[str, Case]]:
     yield "norm", Case(cached("x = torch.nn.functional.layer_norm(x, [8])\nself.cache.index_copy_(2, position, x)\nreturn self.cache.cos()"), none, 1)
     # Not a state: of zeros, and of an input that nobody changes.
     yield "fresh", Case(cached("z = self.cache * 0\nz[:, :, position] = x\nreturn z + self.cache"), none, 0)
+    yield "zeros", Case(cached("z = torch.zeros(2, 3, 16, 8)\nz[:, :, position] = x\nreturn z + self.cache"), none, 0)
+    # What has no value yet, all of which is written: the inverse of an order, as routers of experts make it.
+    inverse = "order = position.argsort()\nback = torch.empty_like(order)\nback[order] = torch.arange(2)\nreturn self.cache[:, :, back].cos()"
+    yield "inverse", Case(cached(inverse), none, 0)
     # Operators that read the cache through a view do not keep it from being written where it is.
     norms = "self.cache.index_copy_(2, position, x)\nreturn torch.linalg.det(self.cache.view(12, 8, 8))"
     yield "view", Case(cached(norms), frozenset({"aten._linalg_det.default"}), 1)

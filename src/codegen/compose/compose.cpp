@@ -96,6 +96,7 @@ class Composer {
     std::map<int, int> scratch;  // buffers, by scratch index
     for (const Output& output : region.kernel.outputs) {
       if (output.base >= 0) program_.steps.emplace_back(program::Copy{buffer(output.base), buffer(output.value)});
+      if (output.over_zeros) make_zeros(output.value);
     }
     PLANISH_CHECK(step(region, e, e, scratch));
     for (const Emitted& next : e.after) PLANISH_CHECK(step(region, next, e, scratch));
@@ -124,6 +125,18 @@ class Composer {
     if (region.before.empty() && (writes || e.few_queries))
       origins_.emplace(std::get<program::Launch>(program_.steps.back()).kernel, KernelOrigin{&region, &e});
     return {};
+  }
+
+  /// The memory of a value that nothing was written to before.
+  void make_zeros(int value) {
+    const ir::Value& v = graph_.values[static_cast<std::size_t>(value)];
+    std::int64_t last = 1;
+    for (std::size_t d = 0; d < v.shape.size(); ++d) last += (v.shape[d] - 1) * v.strides[d];
+    const std::int64_t bytes = v.elements() * size_of(v.dtype);
+    if (joins_ && last == v.elements() && can_be_zeroed_jointly(device_, bytes))
+      zeros_.emplace_back(buffer(value), bytes);
+    else
+      program_.steps.emplace_back(std::in_place_type<program::Set>, buffer(value), 0.0);
   }
 
   /// What holds zeros from here on: scratch of all of `whole`, which its first launch names. `used`: what of it had a

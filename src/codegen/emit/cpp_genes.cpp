@@ -146,7 +146,7 @@ std::vector<int> vector_variables(const Kernel& kernel) {
     if (lanes == Lanes::rows_or_last && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
     if (!kernel.has_rows() || v >= n - kernel.inner)
-      for (const auto& o : kernel.outputs) stored &= o.per_row || o.base >= 0 || o.index.depends_on(v);
+      for (const auto& o : kernel.outputs) stored &= o.per_row || o.writes_places() || o.index.depends_on(v);
     else
       for (const auto& o : kernel.outputs) stored &= o.index.depends_on(v);
     if (!stored && v != n - 1) continue;

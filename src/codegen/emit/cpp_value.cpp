@@ -436,7 +436,7 @@ std::string Printer::scatter(int o, const Spot& spot) {
 
 std::string Printer::store(int o, const Spot& spot, bool stream) {
   const auto& out = view_.kernel.outputs[static_cast<std::size_t>(o)];
-  if (out.base >= 0) {
+  if (out.writes_places()) {
     used_.insert("store_" + std::string(name(out.dtype)));
     return scatter(o, spot);
   }

@@ -40,6 +40,15 @@ bool lie_alike(const ir::Value& a, const ir::Value& b) {
   return true;
 }
 
+/// Zeros, or what has no value yet.
+bool makes_zeros(const ir::GraphNode& node) {
+  constexpr std::array<std::string_view, 7> names{"zeros",      "zeros_like", "new_zeros",     "empty",
+                                                  "empty_like", "new_empty",  "empty_permuted"};
+  const auto name = base_name(node.op);
+  if (name == "full" || name == "full_like" || name == "new_full") return Args(node).number("fill_value") == 0;
+  return std::ranges::find(names, name) != names.end();
+}
+
 const std::vector<std::int64_t>* shape_of(const ir::Graph& graph, int value) {
   return value < 0 ? nullptr : &graph.values[static_cast<std::size_t>(value)].shape;
 }
@@ -83,7 +92,7 @@ Result<Coords> target_of(Lowering& low, const Write& write, const Coords& at) {
   const ir::GraphNode& node = low.graph().nodes[static_cast<std::size_t>(write.node)];
   const Args args(node);
   const auto name = base_name(node.op);
-  const auto& whole = low.info(write.base).shape;
+  const auto& whole = low.info(Args(node).value("self")).shape;
   if (name == "index_put") {
     PLANISH_TRY(const IndexList list, index_list(low.graph(), node, whole.size()));
     return list.coords(low, whole, at);
@@ -142,12 +151,15 @@ std::optional<Write> write_inside(const ir::Graph& graph, const std::vector<bool
   const auto info = [&](int v) -> const ir::Value& { return graph.values[static_cast<std::size_t>(v)]; };
   if (base < 0 || !lie_alike(info(base), info(value))) return std::nullopt;
   // What these nodes make, and views and creations that they repeat, has no memory to begin with.
-  if (const int made = producers[static_cast<std::size_t>(base)]; made >= 0 && inside[static_cast<std::size_t>(made)])
-    return std::nullopt;
+  bool zeros = false;
+  if (const int made = producers[static_cast<std::size_t>(base)]; made >= 0 && inside[static_cast<std::size_t>(made)]) {
+    zeros = makes_zeros(graph.nodes[static_cast<std::size_t>(made)]);
+    if (!zeros) return std::nullopt;
+  }
   if (overwrites_part(name) && !changes_a_state(graph, producers, value)) return std::nullopt;
   auto shape = written_shape(graph, node, base);
   if (!shape || std::ranges::find(*shape, 0) != shape->end()) return std::nullopt;
-  return Write{n, base, std::move(*shape)};
+  return Write{n, zeros ? -1 : base, std::move(*shape)};
 }
 
 Result<Output> lower_write(Lowering& low, const Write& write, int value, const Coords& at) {
@@ -168,6 +180,7 @@ Result<Output> lower_write(Lowering& low, const Write& write, int value, const C
   output.index = std::move(place.fixed);
   output.value = value;
   output.base = write.base;
+  output.over_zeros = write.base < 0;
   output.args = std::move(place.args);
   output.arg_strides = std::move(place.strides);
   output.arg_limits = std::move(place.limits);
@@ -175,7 +188,7 @@ Result<Output> lower_write(Lowering& low, const Write& write, int value, const C
 }
 
 bool writes_places(const Kernel& kernel) {
-  return std::ranges::any_of(kernel.outputs, [](const Output& output) { return output.base >= 0; });
+  return std::ranges::any_of(kernel.outputs, &Output::writes_places);
 }
 
 Status become_scatter(Kernel& kernel, const ir::Graph& graph) {
@@ -187,9 +200,9 @@ Status become_scatter(Kernel& kernel, const ir::Graph& graph) {
   merge_variables(kernel);
   for (const Output& output : kernel.outputs) {
     const bool in_place = output.base >= 0 && changes_a_state(graph, producers, output.value);
-    if (output.base >= 0 && ((in_place && reads(output.base)) || reads(output.value)))
+    if (output.writes_places() && ((in_place && reads(output.base)) || reads(output.value)))
       return unsupported("places written in what is read");
-    if (output.base < 0 && product(output.shape) != product(kernel.space.extents))
+    if (!output.writes_places() && product(output.shape) != product(kernel.space.extents))
       return unsupported("an output that would be written several times");
   }
   kernel.anchor = Anchor::scatter;

@@ -13,7 +13,7 @@ namespace planish::codegen {
 
 struct Write {
   int node = -1;                    ///< of the graph
-  int base = -1;                    ///< the value that it is elsewhere
+  int base = -1;                    ///< the value that it is elsewhere; -1: zeros, or nothing in particular
   std::vector<std::int64_t> shape;  ///< of what is written
 };
 

@@ -88,7 +88,7 @@ Result<RowOrder> order_of(const Kernel& kernel) {
   }
   for (const Output& output : kernel.outputs) {
     if (!output.per_row) return no_order("elements by their rank beside results for each element of the row");
-    if (output.base >= 0) return no_order("elements by their rank in places of another tensor");
+    if (output.writes_places()) return no_order("elements by their rank in places of another tensor");
     for (std::size_t v = outer; v < kernel.space.extents.size(); ++v) {
       if (output.index.depends_on(static_cast<int>(v)))
         return no_order("elements by their rank beside elements of the row");

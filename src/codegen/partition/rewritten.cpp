@@ -40,7 +40,7 @@ class Back {
       }
       // Memory that is written in part holds a value that both graphs have.
       if (std::ranges::any_of(region.kernel.outputs, [&](const Output& output) {
-            return output.base >= 0 && (is_local(output.base) || is_local(output.value));
+            return output.writes_places() && ((output.base >= 0 && is_local(output.base)) || is_local(output.value));
           }))
         return fail("not_local", "a kernel writes places of a value of the rewritten graph");
       const auto own = std::ranges::count_if(region.outputs, [&](int v) { return is_local(v); });
