@@ -109,6 +109,32 @@ int Editor::converted(int self, DType dtype) {
   return put("aten._to_copy.default", conversion(self, dtype), std::move(as));
 }
 
+int Editor::permuted(int self, const std::vector<std::int64_t>& order) {
+  const ir::Value from = value(self);
+  ir::Value other = from;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    other.shape[d] = from.shape[static_cast<std::size_t>(order[d])];
+    other.strides[d] = from.strides[static_cast<std::size_t>(order[d])];
+  }
+  return put("aten.permute.default", {of("self", self), {"dims", order}}, std::move(other));
+}
+
+int Editor::selected(int self, std::size_t dim, std::int64_t index) {
+  ir::Value other = value(self);
+  other.shape.erase(other.shape.begin() + static_cast<std::ptrdiff_t>(dim));
+  other.strides.erase(other.strides.begin() + static_cast<std::ptrdiff_t>(dim));
+  return put("aten.select.int", {of("self", self), {"dim", static_cast<std::int64_t>(dim)}, {"index", index}},
+             std::move(other));
+}
+
+int Editor::unsqueezed(int self, std::size_t dim) {
+  ir::Value other = value(self);
+  const std::int64_t stride = dim < other.shape.size() ? other.shape[dim] * other.strides[dim] : 1;
+  other.shape.insert(other.shape.begin() + static_cast<std::ptrdiff_t>(dim), 1);
+  other.strides.insert(other.strides.begin() + static_cast<std::ptrdiff_t>(dim), stride);
+  return put("aten.unsqueeze.default", {of("self", self), {"dim", static_cast<std::int64_t>(dim)}}, std::move(other));
+}
+
 int Editor::turned(int self) {
   ir::Value other = value(self);
   const std::size_t rank = other.shape.size();

@@ -42,10 +42,14 @@ class Editor {
   int add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   /// A new node too, which gives elements of `self` where they lie: those from `begin` to before `end` along a dim
-  /// (`self` itself where that is all of them), and a matrix or a batch of them with its last two dims the other way
-  /// round; and `self` as another type, which lies as it does.
+  /// (`self` itself where that is all of them), a matrix or a batch of them with its last two dims the other way round,
+  /// dims in another order, without one of them, and with one more of extent 1; and `self` as another type, which lies
+  /// as it does.
   int slice(int self, std::size_t dim, std::int64_t begin, std::int64_t end);
   int turned(int self);
+  int permuted(int self, const std::vector<std::int64_t>& order);
+  int selected(int self, std::size_t dim, std::int64_t index);
+  int unsqueezed(int self, std::size_t dim);
   int converted(int self, DType dtype);
   /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
   /// nothing reads any more.

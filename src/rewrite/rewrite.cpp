@@ -8,6 +8,7 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{{"softmax_of_one", Numeric::exact, softmax_of_one},
                                      {"diagonal_product", Numeric::exact, diagonal_product},
                                      {"banded_product", Numeric::reassociation, banded_product},
+                                     {"latent_attention", Numeric::reassociation, latent_attention},
                                      {"wide_attention", Numeric::reassociation, wide_attention},
                                      {"sum_through_product", Numeric::reassociation, sum_through_product},
                                      {"sum_through_convolution", Numeric::reassociation, sum_through_convolution},

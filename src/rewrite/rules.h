@@ -76,6 +76,22 @@ bool banded_product(Editor& editor, int index);
 /// In 16 bits scores are f32 (`aten.bmm.dtype`), exponentials are rounded before the second product, and its results
 /// are divided by their sum, as in PyTorch's kernels.
 bool wide_attention(Editor& editor, int index);
+/// The nodes of such attention without a causal limit, whose value they give in f32. `like`: a value of the operands'
+/// type.
+int composed_attention(Editor& editor, int query, int key, int value, int mask, double scale, int like);
+
+/// Attention of one query a sequence whose keys and values are a product of a latent that all heads share, of fewer
+/// features than these have together (multi-head latent attention over a cache of latents): q · (W c) is (Wᵀ q) · c,
+/// and a weighted sum of V c is V times that of c. The latent is key and value of one head, whose queries are the
+/// heads', with what keys have besides that is the same for all heads. Fires where
+/// - all is of one type, f32, f16 or bf16; nothing is dropped, and a mask is the same for all heads;
+/// - values, and one piece of the keys' features, are parts of one product with a parameter, without a bias, which
+///   nothing else reads; other pieces are expanded to the heads;
+/// - there is a quarter of the multiplications left, or less.
+/// In 16 bits the weighted sum of latents stays in f32: the product behind it cancels what is common to a latent's
+/// features, whose rounding it would not. Where a library computes products, all of it is f32.
+/// What is not finite in a latent makes NaN of all that a sequence's query gives, on either way.
+bool latent_attention(Editor& editor, int index);
 
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
 /// Fires for f32 and f64 that keep their dtype.

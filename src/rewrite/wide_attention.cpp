@@ -18,6 +18,7 @@ struct Attention {
   int query = -1, key = -1, value = -1, mask = -1, out = -1;
   bool causal = false;
   double scale = 1;
+  std::vector<std::int64_t> shape;   ///< of the result
   std::vector<std::int64_t> scores;  ///< shape
   std::int64_t parts = 1;            ///< of the queries
 };
@@ -90,6 +91,7 @@ std::optional<Attention> wide(const Editor& editor, const ir::GraphNode& node) {
     if (mask.dtype != DType::boolean && mask.dtype != DType::f32 && mask.dtype != dtype) return std::nullopt;
     if (!broadcasts(mask.shape, a.scores)) return std::nullopt;
   }
+  a.shape = whole;
   a.causal = is_set(node, "is_causal");
   a.scale = number(node, "scale").value_or(1 / std::sqrt(static_cast<double>(q.back())));
   return a;
@@ -103,15 +105,19 @@ class Composed {
     scores_[scores_.size() - 2] = count;
   }
 
+  /// In single precision.
   int result() {
     const int x = masked(scaled(product(rows(a_.query), a_.key, scores_, true)));
-    std::vector<std::int64_t> shape = editor_.value(a_.out).shape;
+    std::vector<std::int64_t> shape = a_.shape;
     shape[shape.size() - 2] = count_;
     if (dtype_ == DType::f32) return product(softmax(x), a_.value, shape);
     const auto [weights, total] = exponentials(x);
     const int sum = product(cast(weights, dtype_), a_.value, shape);
-    return cast(add("aten.div.Tensor", {of("self", sum), of("other", total)}, shape), dtype_);
+    return add("aten.div.Tensor", {of("self", sum), of("other", total)}, shape);
   }
+
+  /// In the type of the operator's.
+  int rounded() { return dtype_ == DType::f32 ? result() : cast(result(), dtype_); }
 
  private:
   int add(std::string op, std::vector<ir::Arg> args, const std::vector<std::int64_t>& shape) {
@@ -261,6 +267,15 @@ class Composed {
 
 }  // namespace
 
+int composed_attention(Editor& editor, int query, int key, int value, int mask, double scale, int like) {
+  Attention a;
+  a.query = query, a.key = key, a.value = value, a.mask = mask, a.out = like, a.scale = scale;
+  a.shape = a.scores = editor.value(query).shape;
+  a.shape.back() = editor.value(value).shape.back();
+  a.scores.back() = editor.value(key).shape[a.scores.size() - 2];
+  return Composed(editor, a, 0, a.scores[a.scores.size() - 2]).result();
+}
+
 bool wide_attention(Editor& editor, int index) {
   if (editor.options().library_products) return false;
   const auto a = wide(editor, editor.node(index));
@@ -269,7 +284,7 @@ bool wide_attention(Editor& editor, int index) {
   const std::size_t rows = shape.size() - 2;
   const std::int64_t count = shape[rows] / a->parts;
   ir::ValueList parts;
-  for (std::int64_t p = 0; p < a->parts; ++p) parts.ids.emplace_back(Composed(editor, *a, p * count, count).result());
+  for (std::int64_t p = 0; p < a->parts; ++p) parts.ids.emplace_back(Composed(editor, *a, p * count, count).rounded());
   if (a->parts > 1)
     editor.add("aten.cat.default", {{"tensors", parts}, {"dim", static_cast<std::int64_t>(rows)}}, shape, a->out);
   editor.replace(index);

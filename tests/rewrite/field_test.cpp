@@ -142,6 +142,8 @@ class Evaluator {
       const auto value = fill(node, op == "full" ? "fill_value" : "s");
       if (!value || (!std::isfinite(*value) && *value != -std::numeric_limits<double>::infinity())) return false;
       std::ranges::fill(out, std::isfinite(*value) ? from(*value) : hidden);
+    } else if (op == "empty") {
+      std::ranges::fill(out, 0);
     } else if (op == "arange") {
       const Field start = from(*number(node, "start")), by = from(*number(node, "step"));
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = plus(start, times(by, i));
@@ -476,7 +478,8 @@ class Evaluator {
     // Numbers of a field are not rounded.
     const auto number_of = [&](int v) { return is_floating(graph_.values[static_cast<std::size_t>(v)].dtype); };
     const bool wider = node.op == "aten._to_copy.default" && number_of(x) && number_of(id);
-    if (wider || node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
+    if (wider || node.op == "aten.view.default" || node.op == "aten.unsqueeze.default" ||
+        node.op == "aten.clone.default") {
       known_[id] = known_[x];
       return true;
     }
@@ -506,6 +509,21 @@ class Evaluator {
         one = one * whole("step") + whole("start");
         return at;
       });
+    }
+    if (node.op == "aten.copy.default") {
+      known_[id] = known_[tensor(node, "src")];
+      return true;
+    }
+    if (node.op == "aten.slice_scatter.default") {
+      const int src = tensor(node, "src");
+      const auto dim = static_cast<std::size_t>(whole("dim"));
+      known_[id] = known_[x];
+      for (std::size_t i = 0; i < known_[src].size(); ++i) {
+        auto at = digits(i, shape(src));
+        at[dim] = at[dim] * whole("step") + whole("start");
+        known_[id][*place(at, shape(id))] = known_[src][i];
+      }
+      return true;
     }
     if (node.op == "aten.split_with_sizes.default") {
       const std::int64_t dim = whole("dim"), rank = static_cast<std::int64_t>(shape(x).size());
@@ -544,7 +562,7 @@ class Evaluator {
     }
     if (node.op == "aten.cat.default") {
       const auto& ids = std::get<ir::ValueList>(node.arg("tensors")->data).ids;
-      const auto dim = static_cast<std::size_t>(whole("dim"));
+      const auto dim = static_cast<std::size_t>(whole("dim") + (whole("dim") < 0 ? std::ssize(shape(id)) : 0));
       std::vector<Field> out;
       for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements());
            ++i) {

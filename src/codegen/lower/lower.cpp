@@ -547,7 +547,8 @@ Status check_results(const Kernel& kernel, int folded, const char* larger) {
 }
 
 /// Results, keys, features. `packed`: a search finds the sequence of each query.
-Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std::vector<int>& features, bool packed) {
+Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std::vector<int>& features, bool packed,
+                        bool wide) {
   kernel.inner = static_cast<int>(keys.size() + features.size());
   kernel.parts = static_cast<int>(features.size());
   kernel.anchor = Anchor::attention;
@@ -555,7 +556,8 @@ Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std:
   PLANISH_CHECK(check_results(kernel, kernel.inner, "attention beside outputs of its scores' size"));
   for (Output& output : kernel.outputs) output.per_row = true;
   PLANISH_TRY(const Attention attention, attention_of(kernel));
-  if (attention.scores.depth > most_features) return unsupported("attention of heads that no block has room for");
+  if (attention.scores.depth > most_features && !wide)
+    return unsupported("attention of heads that no block has room for");
   // Any other kernel multiplies each query with the keys of all sequences.
   if (const auto half = attention::half_attention_of(kernel, attention); packed && !half)
     return std::unexpected(half.error());
@@ -651,7 +653,7 @@ class Attempt {
       case LowerForm::attention:
         set_phases(kernel_);
         if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no attention");
-        PLANISH_CHECK(become_attention(kernel_, *low_.inner(), *low_.parts(), low_.has_packed()));
+        PLANISH_CHECK(become_attention(kernel_, *low_.inner(), *low_.parts(), low_.has_packed(), limits_.wide_heads));
         break;
       case LowerForm::pooled:
         set_phases(kernel_);

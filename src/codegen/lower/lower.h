@@ -38,6 +38,7 @@ struct LowerLimits {
   bool narrow_products = false;    ///< of these only what mma.sync computes (see codegen/lower/narrow_products.h)
   std::int64_t longest_order = 0;  ///< rows whose elements may be put in order; more than a few ranks of longer ones
                                    ///< are PyTorch's (see codegen/order/order.h)
+  bool wide_heads = false;         ///< attention of heads that no schedule has room for: of a library's operator
   bool grouped = false;            ///< products of rows in groups may be lowered (see codegen/grouped/grouped.h)
 };
 

@@ -97,6 +97,7 @@ class Back {
     LowerLimits limits = limits_;
     limits.contractions = limits.grouped = true;
     limits.narrow_products = false;
+    limits.wide_heads = true;
     auto kernel = lower(rewritten_, inside, std::vector{*node.outs[0]}, limits);
     if (!kernel) return fail("not_local", node.op + " cannot be described: " + kernel.error().message);
     Region region = region_of(rewritten_, usage_, {index}, std::move(*kernel), {});
