@@ -93,6 +93,8 @@ class Task:
         self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]
         flat = [t.detach() for t in self.captured.flat_inputs(args, kwargs)]
         self._own = dict(zip(self.inputs, flat, strict=True))
+        #: Whether the newest results_of_model() drew from torch's generator.
+        self.drew = False
         #: The inputs that are states of torch's generator: at most one.
         self.generators = [i["value"] for i in self.graph["inputs"] if i["kind"] == draws.INPUT]
         for value in self.generators:
@@ -284,9 +286,12 @@ class Task:
                     state[item["name"]] = inputs[item["value"]].clone()
             args, kwargs = pytree.tree_unflatten(leaves, tree)
             self._restore_generator(inputs)
+            before = generators.state(self.device)
             with torch.no_grad(), mode_of(caller, self.model):
                 called = partial(torch.func.functional_call, self.model, state)
-                return [t.detach() for t in _tensors(answer_of(lambda *a, **k: called(a, k), args, kwargs))]
+                results = [t.detach() for t in _tensors(answer_of(lambda *a, **k: called(a, k), args, kwargs))]
+            self.drew = not torch.equal(before, generators.state(self.device))
+            return results
         except Exception as error:
             if memory.is_exhausted(error):
                 raise
