@@ -87,8 +87,8 @@ def decode_step(name: str, config: Any, device: str, places: int, batch: int = 1
     return Subject(model, ((), call), _streamed(model) + keys, rewind)
 
 
-def prefill(config: Any, device: str, length: int) -> Subject:
-    model = _causal("LlamaForCausalLM", config, device)
+def prefill(name: str, config: Any, device: str, length: int) -> Subject:
+    model = _causal(name, config, device)
     return Subject(model, ((), {"input_ids": torch.randint(config.vocab_size, (1, length), device=device), "use_cache": False, "logits_to_keep": 1}))
 
 
@@ -219,10 +219,12 @@ def _deepseek(layers: int) -> Any:
 SUBJECTS: dict[str, Callable[[str], Subject]] = {
     "llama-8b-decode": lambda d: decode_step("LlamaForCausalLM", _llama(32), d, 2048),
     "llama-8b-decode-4": lambda d: decode_step("LlamaForCausalLM", _llama(4), d, 2048),
-    "llama-8b-prefill-2": lambda d: prefill(_llama(2), d, 2048),
-    "llama-8b-prefill": lambda d: prefill(_llama(32), d, 2048),
+    "llama-8b-prefill-2": lambda d: prefill("LlamaForCausalLM", _llama(2), d, 2048),
+    "llama-8b-prefill": lambda d: prefill("LlamaForCausalLM", _llama(32), d, 2048),
     "mixtral-decode-2": lambda d: decode_step("MixtralForCausalLM", _mixtral(2), d, 2048),
+    "mixtral-prefill-2": lambda d: prefill("MixtralForCausalLM", _mixtral(2), d, 2048),
     "deepseek-decode-2": lambda d: decode_step("DeepseekV3ForCausalLM", _deepseek(2), d, 2048),
+    "deepseek-prefill-2": lambda d: prefill("DeepseekV3ForCausalLM", _deepseek(2), d, 2048),
     "whisper-large-encoder-4": lambda d: whisper(4, d, 8),
     "whisper-large-encoder": lambda d: whisper(32, d, 1),
     "bert-large": lambda d: bert(24, d, 8),
