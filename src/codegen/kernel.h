@@ -115,7 +115,7 @@ struct Output {
   std::vector<int> args;
   std::vector<std::int64_t> arg_strides, arg_limits;
 
-  /// Whether elements may be left as they are.
+  /// Outputs of which elements may be left as they are.
   bool writes_places() const { return base >= 0 || over_zeros; }
 };
 

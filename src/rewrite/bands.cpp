@@ -75,19 +75,13 @@ struct Count {
   std::int64_t row = 0, column = 0, constant = 0;
 };
 
-std::optional<std::int64_t> whole(const ir::GraphNode& node, std::string_view name) {
-  const ir::Arg* arg = node.arg(name);
-  const auto* value = arg == nullptr ? nullptr : std::get_if<std::int64_t>(&arg->data);
-  return value == nullptr ? std::nullopt : std::optional(*value);
-}
-
 /// Of a value that has fewer dims, or extents of 1, and is broadcast to the matrix.
 std::optional<Count> count(const Editor& editor, int id, int depth = 0) {
   const ir::GraphNode* node = editor.maker(id);
   if (node == nullptr || depth > deepest || editor.value(id).dtype != DType::i64) return std::nullopt;
   const auto& shape = editor.value(id).shape;
   if (node->op == "aten.arange.start_step") {
-    const auto start = whole(*node, "start"), step = whole(*node, "step");
+    const auto start = integer(*node, "start"), step = integer(*node, "step");
     // Of one element, which is broadcast, every place has the first.
     return start && step ? std::optional(Count{0, shape[0] == 1 ? 0 : *step, *start}) : std::nullopt;
   }
@@ -102,9 +96,9 @@ std::optional<Count> count(const Editor& editor, int id, int depth = 0) {
     return shape[0] == 1 ? found : std::nullopt;
   }
   const bool minus = node->op == "aten.sub.Tensor";
-  if ((!minus && node->op != "aten.add.Tensor") || whole(*node, "alpha").value_or(1) != 1) return std::nullopt;
+  if ((!minus && node->op != "aten.add.Tensor") || integer(*node, "alpha").value_or(1) != 1) return std::nullopt;
   const int other = tensor(*node, "other");
-  const auto number = whole(*node, "other");
+  const auto number = integer(*node, "other");
   const auto second = other >= 0 ? count(editor, other, depth + 1)
                       : number   ? std::optional(Count{0, 0, *number})
                                  : std::nullopt;
@@ -133,7 +127,7 @@ std::optional<Band> compared(std::string_view how, const Count& count) {
 /// A comparison of counts, or of a distance of counts with a number.
 std::optional<Band> comparison(const Editor& editor, const ir::GraphNode& node, std::string_view how) {
   const int self = tensor(node, "self"), other = tensor(node, "other");
-  const auto number = whole(node, "other");
+  const auto number = integer(node, "other");
   if (self < 0 || (other < 0 && !number)) return std::nullopt;
   const ir::GraphNode* distance = editor.maker(self);
   if (distance != nullptr && distance->op == "aten.abs.default" && number && (how == "le" || how == "lt")) {
@@ -266,7 +260,7 @@ Band nonzero(const Editor& editor, int id) {
 Band nonzero_but_nan_rows(const Editor& editor, int id) {
   const ir::GraphNode* node = editor.maker(id);
   if (node == nullptr || node->op != "aten._softmax.default") return nonzero(editor, id);
-  const auto dim = whole(*node, "dim");
+  const auto dim = integer(*node, "dim");
   const auto& shape = editor.value(id).shape;
   const auto rank = static_cast<std::int64_t>(shape.size());
   const ir::GraphNode* masked = editor.maker(tensor(*node, "self"));

@@ -206,6 +206,18 @@ std::optional<double> number(const ir::GraphNode& node, std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<std::int64_t> integer(const ir::GraphNode& node, std::string_view name) {
+  const ir::Arg* arg = node.arg(name);
+  const auto* value = arg == nullptr ? nullptr : std::get_if<std::int64_t>(&arg->data);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+bool is_set(const ir::GraphNode& node, std::string_view name) {
+  const ir::Arg* arg = node.arg(name);
+  const auto* truth = arg == nullptr ? nullptr : std::get_if<bool>(&arg->data);
+  return truth != nullptr && *truth;
+}
+
 void redirect(ir::GraphNode& node, std::string_view name, int value) {
   for (ir::Arg& arg : node.args) {
     if (arg.name == name) arg.data = ir::ValueRef{value};

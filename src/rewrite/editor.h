@@ -79,6 +79,10 @@ class Editor {
 int tensor(const ir::GraphNode& node, std::string_view name);
 /// A number given as a Python int or float; nothing for anything else.
 std::optional<double> number(const ir::GraphNode& node, std::string_view name);
+/// A Python int, however large; nothing for anything else.
+std::optional<std::int64_t> integer(const ir::GraphNode& node, std::string_view name);
+/// Whether the argument is given, and true.
+bool is_set(const ir::GraphNode& node, std::string_view name);
 /// The argument of that name, where the node has it, becomes this value.
 void redirect(ir::GraphNode& node, std::string_view name, int value);
 /// Arguments of new nodes.

@@ -33,17 +33,11 @@ struct Latent {
   Projected key, value;
 };
 
-std::int64_t integer(const ir::GraphNode& node, std::string_view name, std::int64_t otherwise) {
-  const ir::Arg* arg = node.arg(name);
-  const auto* found = arg == nullptr ? nullptr : std::get_if<std::int64_t>(&arg->data);
-  return found == nullptr ? otherwise : *found;
-}
-
 class Reader {
  public:
   explicit Reader(const Editor& editor) : editor_(editor), producers_(editor.graph().producers()) {}
 
-  /// The node that makes a value, of which nobody else misses it; null where there is none.
+  /// The node that makes a value, whatever else it makes; null for inputs.
   const ir::GraphNode* maker(int id) const {
     const int index = id < 0 ? -1 : producers_[static_cast<std::size_t>(id)];
     return index < 0 ? nullptr : &editor_.node(index);
@@ -62,13 +56,13 @@ class Reader {
       const auto sizes = list(*node, "split_sizes");
       const auto place =
           static_cast<std::size_t>(std::ranges::find(node->outs, std::optional(id)) - node->outs.begin());
-      const auto dim = integer(*node, "dim", 0);
+      const auto dim = integer(*node, "dim").value_or(0);
       if ((dim != -1 && dim != 3) || place >= sizes.size()) return std::nullopt;
       for (std::size_t i = 0; i < place; ++i) out.begin += sizes[i];
       id = tensor(*node, "self");
     } else if (node != nullptr && node->op == "aten.slice.Tensor") {
-      if (integer(*node, "dim", 0) != 3 || integer(*node, "step", 1) != 1) return std::nullopt;
-      out.begin = integer(*node, "start", 0);
+      if (integer(*node, "dim").value_or(0) != 3 || integer(*node, "step").value_or(1) != 1) return std::nullopt;
+      out.begin = integer(*node, "start").value_or(0);
       id = tensor(*node, "self");
       parts = 2;
     }
@@ -94,14 +88,13 @@ class Reader {
     return out;
   }
 
-  /// What keys are put together of along their features: by `cat`, or copied one behind the other into memory that held
-  /// nothing.
+  /// Parts of keys along their features, by `cat`, or by copies one behind the other into memory that held nothing.
   std::vector<Piece> pieces(int id) const {
     const ir::GraphNode* node = maker(id);
     if (node == nullptr || !editor_.read_once(id)) return {};
     std::vector<Piece> out;
     if (node->op == "aten.cat.default") {
-      const auto dim = integer(*node, "dim", 0);
+      const auto dim = integer(*node, "dim").value_or(0);
       const ir::Arg* tensors = node->arg("tensors");
       const auto* list = tensors == nullptr ? nullptr : std::get_if<ir::ValueList>(&tensors->data);
       if ((dim != -1 && dim != 3) || list == nullptr) return {};
@@ -113,9 +106,9 @@ class Reader {
     }
     std::int64_t end = editor_.value(id).shape.back();
     while (node != nullptr && node->op == "aten.slice_scatter.default") {
-      const auto begin = integer(*node, "start", 0);
-      const auto last = std::min(end, integer(*node, "end", end));
-      if (integer(*node, "dim", 0) != 3 || integer(*node, "step", 1) != 1 || last != end) return {};
+      const auto begin = integer(*node, "start").value_or(0);
+      const auto last = std::min(end, integer(*node, "end").value_or(end));
+      if (integer(*node, "dim").value_or(0) != 3 || integer(*node, "step").value_or(1) != 1 || last != end) return {};
       out.insert(out.begin(), {copied(tensor(*node, "src")), end - begin});
       end = begin;
       node = maker(tensor(*node, "self"));
@@ -123,7 +116,7 @@ class Reader {
     return end == 0 && node != nullptr && node->op.starts_with("aten.empty") ? out : std::vector<Piece>{};
   }
 
-  /// What is the same for all heads, of [batch, 1, places, width]; -1 where it is not.
+  /// The value [batch, 1, places, width] that is expanded to all heads; -1: there is none.
   int shared(int id) const {
     const ir::GraphNode* node = maker(id);
     if (node == nullptr || node->op != "aten.expand.default") return -1;
@@ -136,7 +129,7 @@ class Reader {
   }
 
  private:
-  /// What `copy` brings, whose target is memory alone.
+  /// The source of a `copy`, whose target is memory alone; else the value itself.
   int copied(int id) const {
     const ir::GraphNode* node = maker(id);
     return node != nullptr && node->op == "aten.copy.default" ? tensor(*node, "src") : id;
@@ -151,8 +144,8 @@ class Reader {
   std::vector<int> producers_;
 };
 
-/// Whether nobody but this attention, by keys and values, reads the product.
-bool is_read_by(const Editor& editor, const Projected& key, const Projected& value) {
+/// Test that keys and values are different columns of one product.
+bool share_a_product(const Editor& editor, const Projected& key, const Projected& value) {
   return key.product == value.product && key.block == value.block &&
          (key.begin + key.count <= value.begin || value.begin + value.count <= key.begin) &&
          editor.value(key.product).dtype == editor.value(key.latent).dtype;
@@ -166,13 +159,9 @@ std::optional<Latent> latent(const Editor& editor, const ir::GraphNode& node) {
   a.mask = tensor(node, "attn_mask");
   a.out = *node.outs[0];
   const int key = tensor(node, "key"), value = tensor(node, "value");
-  const auto is_true = [&](std::string_view name) {
-    const ir::Arg* arg = node.arg(name);
-    const auto* truth = arg == nullptr ? nullptr : std::get_if<bool>(&arg->data);
-    return truth != nullptr && *truth;
-  };
   const DType dtype = editor.value(a.out).dtype;
-  if (number(node, "dropout_p").value_or(0) != 0 || is_true("is_causal") || is_true("enable_gqa")) return std::nullopt;
+  if (number(node, "dropout_p").value_or(0) != 0 || is_set(node, "is_causal") || is_set(node, "enable_gqa"))
+    return std::nullopt;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return std::nullopt;
   for (const int id : {a.query, key, value, a.out}) {
     if (id < 0 || editor.value(id).dtype != dtype || editor.value(id).shape.size() != 4) return std::nullopt;
@@ -203,7 +192,7 @@ std::optional<Latent> latent(const Editor& editor, const ir::GraphNode& node) {
       return std::nullopt;
     }
   }
-  if (products != 1 || !is_read_by(editor, a.key, a.value)) return std::nullopt;
+  if (products != 1 || !share_a_product(editor, a.key, a.value)) return std::nullopt;
   const auto& whole = editor.value(a.value.latent).shape;
   const bool by_place = whole.size() == 3 || (whole.size() == 4 && whole[1] == 1);
   if (!by_place || whole[0] != a.batch || !is_contiguous(editor.value(a.out))) return std::nullopt;
@@ -247,11 +236,11 @@ class Absorbed {
  private:
   inline static const std::vector<std::int64_t> heads_behind{1, 0, 2, 3}, heads_as_queries{0, 2, 1, 3};
 
-  /// Of the type of `like`.
+  /// A node whose value has the type of `like`.
   int add(std::string op, std::vector<ir::Arg> args, const std::vector<std::int64_t>& shape, int like) {
     return editor_.add_as(editor_.value(like).dtype, std::move(op), std::move(args), shape, like);
   }
-  /// What a library multiplies.
+  /// The value as a library multiplies it.
   int wide(int x) {
     const bool converts = editor_.options().library_products && dtype_ != DType::f32;
     return converts ? editor_.converted(x, DType::f32) : x;

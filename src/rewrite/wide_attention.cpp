@@ -31,12 +31,6 @@ std::optional<std::int64_t> parts_of(std::int64_t queries, double scores, double
   return std::nullopt;
 }
 
-bool is_set(const ir::GraphNode& node, std::string_view name) {
-  const ir::Arg* arg = node.arg(name);
-  const auto* truth = arg == nullptr ? nullptr : std::get_if<bool>(&arg->data);
-  return truth != nullptr && *truth;
-}
-
 /// Whether a shape's dims, counted from the last, are those of `full` or 1.
 bool broadcasts(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& full) {
   if (shape.size() > full.size()) return false;

@@ -437,12 +437,12 @@ class Region:
         in its own. None where it cannot be called so, or nothing is known."""
         inputs = data.input_tensors()
         results = self.task.results_of_model(inputs, "other_mode") if self.name == WHOLE else None
-        # What draws there alone may give the same here, where a draw changed nothing, and not on the next data.
-        if self.task.drew and not self.task.generators:
-            return False
         expected = self.expected(data)
         if results is None or expected.part is not None:
             return None
+        # A draw that changes nothing here may change the results on the next data.
+        if self.task.drew and not self.task.generators:
+            return False
         users = self._users(expected)
         if len(results) != len(users):
             return None

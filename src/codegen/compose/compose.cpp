@@ -132,11 +132,15 @@ class Composer {
     const ir::Value& v = graph_.values[static_cast<std::size_t>(value)];
     std::int64_t last = 1;
     for (std::size_t d = 0; d < v.shape.size(); ++d) last += (v.shape[d] - 1) * v.strides[d];
-    const std::int64_t bytes = v.elements() * size_of(v.dtype);
-    if (joins_ && last == v.elements() && can_be_zeroed_jointly(device_, bytes))
-      zeros_.emplace_back(buffer(value), bytes);
+    zero(buffer(value), v.elements() * size_of(v.dtype), last == v.elements());
+  }
+
+  /// By the launch before the first step, where it may be `early`, else by a step of its own.
+  void zero(int buffer, std::int64_t bytes, bool early) {
+    if (joins_ && early && can_be_zeroed_jointly(device_, bytes))
+      zeros_.emplace_back(buffer, bytes);
     else
-      program_.steps.emplace_back(std::in_place_type<program::Set>, buffer(value), 0.0);
+      program_.steps.emplace_back(std::in_place_type<program::Set>, buffer, 0.0);
   }
 
   /// What holds zeros from here on: scratch of all of `whole`, which its first launch names. `used`: what of it had a
@@ -144,11 +148,7 @@ class Composer {
   Status zero(const Emitted& e, const Emitted& whole, const std::map<int, int>& used, std::map<int, int>& scratch) {
     for (const int index : e.zeroed) {
       PLANISH_TRY(const int own, scratch_buffer(index, whole, scratch));
-      const std::int64_t bytes = whole.scratch_bytes[static_cast<std::size_t>(index)];
-      if (joins_ && !used.contains(index) && can_be_zeroed_jointly(device_, bytes))
-        zeros_.emplace_back(own, bytes);
-      else
-        program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
+      zero(own, whole.scratch_bytes[static_cast<std::size_t>(index)], !used.contains(index));
     }
     return {};
   }

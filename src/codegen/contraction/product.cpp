@@ -132,7 +132,7 @@ Status computable(const Product& product) {
     return dtype == DType::f32 || is_half(dtype);
   };
   if (!in_f32(product.c.first) || !in_f32(product.c.second)) return no("factors that are not computed in f32");
-  // Of 16 bits it is noted of the factor that slides alone what must not be multiplied with zero.
+  // Packing of 16 bits notes what must not be multiplied with zero for the factor that slides alone.
   const auto idle = wasted(product);
   if (idle && narrow_type(kernel, product.c) && !(product.implicit && product.implicit->operand == *idle))
     return no("16-bit factors with places where there is nothing to multiply");
