@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "skinny"))
 
 STEPS = 256
 
@@ -50,19 +54,33 @@ def _causal(name: str, config: Any, device: str) -> nn.Module:
     return _on(device, torch.bfloat16, lambda: getattr(transformers, name)(config))
 
 
+def _quantised(model: nn.Module, form: str, device: str) -> nn.Module:
+    """Every linear layer but the head in codes, as `bench/skinny/quantised.py` has them: what a model quantised by its weights alone is."""
+    from quantised import FORMS
+
+    for module in list(model.modules()):
+        for name, layer in list(module.named_children()):
+            if isinstance(layer, nn.Linear) and name != "lm_head":
+                with torch.device(device):
+                    setattr(module, name, FORMS[form](layer.out_features, layer.in_features, torch.bfloat16))
+    return model
+
+
 def _streamed(model: nn.Module) -> int:
     """All weights but the table of embeddings, of which a step reads one row."""
     table = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
     head = {id(p) for p in model.lm_head.parameters()} if isinstance(getattr(model, "lm_head", None), nn.Module) else set()
-    return sum(p.numel() * p.element_size() for p in model.parameters() if id(p) not in table - head)
+    read = [*(p for p in model.parameters() if id(p) not in table - head), *model.buffers()]
+    return sum(t.numel() * t.element_size() for t in read)
 
 
-def decode_step(name: str, config: Any, device: str, places: int, batch: int = 1) -> Subject:
-    """One token with a static cache of `places`, as `generate` calls the model. The cache holds random numbers but for `STEPS` places, which a benchmark's
-    calls fill one by one."""
+def decode_step(name: str, config: Any, device: str, places: int, batch: int = 1, form: str = "") -> Subject:
+    """One token with a static cache of `places`, as `generate` calls the model, with weights in a form of `_quantised`. The cache holds random numbers
+    but for `STEPS` places, which a benchmark's calls fill one by one."""
     from transformers import StaticCache
 
     model = _causal(name, config, device)
+    model = _quantised(model, form, device) if form else model
     cache = StaticCache(config=config, max_cache_len=places)
     word = "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"  # before transformers 5.2x
     at = places - STEPS - 1
@@ -216,7 +234,12 @@ def _deepseek(layers: int) -> Any:
     return DeepseekV3Config(num_hidden_layers=layers, first_k_dense_replace=layers, attn_implementation="sdpa")
 
 
+def _llama_in_codes(form: str, layers: int) -> Callable[[str], Subject]:
+    return lambda device: decode_step("LlamaForCausalLM", _llama(layers), device, 2048, form=form)
+
+
 SUBJECTS: dict[str, Callable[[str], Subject]] = {
+    **{f"llama-8b-{form}-decode{end}": _llama_in_codes(form, layers) for form in ("int8", "e4m3", "int4") for end, layers in {"": 32, "-4": 4}.items()},
     "llama-8b-decode": lambda d: decode_step("LlamaForCausalLM", _llama(32), d, 2048),
     "llama-8b-decode-4": lambda d: decode_step("LlamaForCausalLM", _llama(4), d, 2048),
     "llama-8b-prefill-2": lambda d: prefill("LlamaForCausalLM", _llama(2), d, 2048),

@@ -29,6 +29,8 @@ struct Policy {
   static constexpr SkinnyCode code = code_none;
   static constexpr bool across = false, turned = false;
   static constexpr long long pitch = 0;
+  static constexpr bool table = false;
+  static constexpr int table_pieces = 0;
   static constexpr SkinnyScale scaling = scale_none;
   static constexpr int bits = 16, zero = 0;
   static constexpr bool flipped = false, zeroed = false;

@@ -103,15 +103,28 @@ class Grower {
     return Growing{std::move(nodes), std::move(*kernel), std::move(*skinny), operand, true};
   }
 
-  /// Whether something that the nodes read follows from what they make, by way of others.
+  /// Whether something that the nodes read follows from what they make, by way of others. Nodes that are inlined are
+  /// computed where they are read: such as lie between the nodes are no others.
   bool waits_for_itself(const Nodes& nodes) const {
-    std::vector<int> todo;
+    std::vector<int> todo(nodes.begin(), nodes.end());
+    std::vector<bool> seen(graph_.nodes.size(), false);
     const auto ask = [&](int n) {
       for (const int v : ir::reads(node(n))) todo.push_back(usage_.producers[static_cast<std::size_t>(v)]);
     };
-    std::vector<bool> seen(graph_.nodes.size(), false);
-    for (const int n : nodes) ask(n);
-    std::erase_if(todo, [&](int n) { return n < 0 || nodes.contains(n); });
+    std::vector<int> others;
+    while (!todo.empty()) {
+      const int n = todo.back();
+      todo.pop_back();
+      if (n < 0 || seen[static_cast<std::size_t>(n)]) continue;
+      seen[static_cast<std::size_t>(n)] = true;
+      if (nodes.contains(n) || usage_.inlined[static_cast<std::size_t>(n)]) {
+        ask(n);
+      } else {
+        others.push_back(n);
+      }
+    }
+    seen.assign(seen.size(), false);
+    todo = std::move(others);
     while (!todo.empty()) {
       const int n = todo.back();
       todo.pop_back();

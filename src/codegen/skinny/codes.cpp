@@ -310,6 +310,7 @@ class CodeFinder {
       for (std::size_t j = 0; j < elements.size(); ++j)
         out_.elements.push_back(out_.scale >= 0 ? without_scale(weights[j], elements[j]) : weights[j]);
       out_.zeroed = false;
+      out_.zero_along = Codes::Scale::none;
       out_.zero_point = -1;
       out_.zero = 0;
     }
@@ -440,10 +441,12 @@ class CodeFinder {
   /// Along which run of k the scale is one.
   void place_scale(int scale) {
     out_.scale = scale;
-    out_.scaled = Codes::Scale::none;
-    if (scale < 0) return;
-    out_.scaled = Codes::Scale::piece;
-    const std::vector<int> roots{scale};
+    out_.scaled = along_of(scale);
+  }
+
+  Codes::Scale along_of(int root) const {
+    if (root < 0) return Codes::Scale::none;
+    const std::vector<int> roots{root};
     bool row = true, step = true;
     for (const int id : printing::closure(out_.piece, roots, [](int) { return false; })) {
       const auto look = [&](const IndexExpr& e) {
@@ -454,8 +457,7 @@ class CodeFinder {
       look(node(id).index);
       for (const auto& bound : node(id).where) look(bound.e);
     }
-    if (step) out_.scaled = Codes::Scale::step;
-    if (row) out_.scaled = Codes::Scale::row;
+    return row ? Codes::Scale::row : step ? Codes::Scale::step : Codes::Scale::piece;
   }
 
   bool one_a_step(const IndexExpr& e) const {
@@ -622,6 +624,7 @@ class CodeFinder {
     out_.zero = static_cast<int>(zero);
     out_.zero_point = first.zero;
     out_.zeroed = out_.zero_point >= 0;
+    out_.zero_along = along_of(out_.zero_point);
     return true;
   }
 
@@ -758,9 +761,17 @@ bool looks_up(const Kernel& kernel, const Node& load) {
          kernel.inputs[static_cast<std::size_t>(load.input)].storage_elements <= most;
 }
 
+std::optional<int> Codes::table_pieces() const {
+  const bool scales = scaled == Scale::step || scaled == Scale::piece;
+  if (!scales && !zeroed) return std::nullopt;
+  if ((scales && scaled == Scale::piece) || zero_along == Scale::piece) return 1;
+  return scales || zero_along == Scale::step ? 4 : 0;
+}
+
 bool alike(const Codes& a, const Codes& b) {
-  return a.form == b.form && a.scaled == b.scaled && a.bits == b.bits && a.zeroed == b.zeroed && a.zero == b.zero &&
-         a.flipped == b.flipped && a.order == b.order && a.pitch == b.pitch && a.turned == b.turned && a.rows == b.rows;
+  return a.form == b.form && a.scaled == b.scaled && a.bits == b.bits && a.zeroed == b.zeroed &&
+         a.zero_along == b.zero_along && a.zero == b.zero && a.flipped == b.flipped && a.order == b.order &&
+         a.pitch == b.pitch && a.turned == b.turned && a.rows == b.rows;
 }
 
 Result<Codes> codes_of(const Kernel& kernel, int factor, const std::vector<int>& n, const std::vector<int>& k,

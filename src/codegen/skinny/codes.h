@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,9 +26,10 @@ struct Codes {
   Form form = Form::computed;
   Scale scaled = Scale::none;
   int bits = 8;
-  bool zeroed = false;   ///< a zero point is loaded, one a piece
-  int zero = 0;          ///< and this is taken off besides
-  bool flipped = false;  ///< nibbles are of two's complement, and read as if their upper bit were the other
+  bool zeroed = false;             ///< a zero point is loaded, one a piece
+  Scale zero_along = Scale::none;  ///< and what it is constant along
+  int zero = 0;                    ///< and this is taken off besides
+  bool flipped = false;            ///< nibbles are of two's complement, and read as if their upper bit were the other
   std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};  ///< of eight codes as they are taken apart: which element each is
   /// Each word has the nibbles of eight neighbouring rows at one place of k, and words of the next rows lie beside it.
   bool turned = false;
@@ -48,7 +50,10 @@ struct Codes {
 
   int count() const { return 128 / bits; }                          ///< weights of a piece
   int together() const { return turned ? 32 : pitch > 0 ? 4 : 1; }  ///< rows that one block has at least
-  std::string note() const;                                         ///< for messages: "4 bits, a scale every 128"
+  /// Pieces that have their scales and zero points in common where a table holds them: 1, 4, or 0 for those of a row;
+  /// nothing where it would hold none.
+  std::optional<int> table_pieces() const;
+  std::string note() const;  ///< for messages: "4 bits, a scale every 128"
   /// Which element of a piece the node loads, in elements of the stored type of `size` bytes.
   std::int64_t place(const Node& load, std::int64_t size) const {
     return pitch > 0 ? load.index.constant_term() / pitch : load.index.constant_term() % (16 / size);

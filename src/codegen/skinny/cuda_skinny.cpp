@@ -10,6 +10,8 @@
 namespace planish::codegen {
 namespace {
 
+/// Of scales and zero points: half of what a block has beside another one.
+constexpr std::int64_t most_table_bytes = std::int64_t{56} << 10;
 constexpr std::int64_t weights_in_registers = 1, weights_in_shared = 2;  ///< choices of `residency`: where weights wait
 
 SkinnyPlan plan_of(const Skinny& s, const Device& device, const Genome& genome) {
@@ -29,6 +31,10 @@ SkinnyPlan plan_of(const Skinny& s, const Device& device, const Genome& genome) 
   plan.x_shared = value("operand_residency", 1) != 0;
   plan.fast = value("fast", 0) != 0;
   plan.chained = backend::architecture(device.arch).dependent_launch;
+  if (s.codes() != nullptr && s.codes()->table_pieces()) {
+    plan.table = true;
+    plan.table = skinny::layout_of(s, plan).table_bytes <= most_table_bytes;
+  }
   return plan;
 }
 
@@ -53,6 +59,18 @@ std::int64_t launch_shared(const SkinnyPlan& plan, const skinny::Layout& layout,
   return plan.resident == 2 ? std::max(layout.shared_bytes, printing::half_shared(device)) : layout.shared_bytes;
 }
 
+/// Of weights in codes, beside what their bytes take: rows that are none, the end of each pass, little work of a step
+/// at once, and a ring that few stages fill. Measured on an H200 (docs/results/skinny.md).
+double code_costs(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& layout, std::int64_t passes) {
+  const auto rows = static_cast<double>(s.rows) / plan.blocks;
+  const std::int64_t all = passes * layout.steps;
+  double time = 0.03 * static_cast<double>(passes);
+  time += 0.25 * (static_cast<double>(16 * plan.tiles * passes) / rows - 1);
+  if (layout.groups * plan.warps < 16) time += 0.12;
+  if (plan.stages < std::min<std::int64_t>(4, all)) time += 0.05 * (4 - plan.stages);
+  return time;
+}
+
 /// Whether a block with x, and one of the launch after it, have room beside each other.
 bool has_room_for_two(const Skinny& s, const Device& device) {
   SkinnyPlan least;
@@ -68,7 +86,8 @@ int registers_of_codes(const Skinny& s, const skinny::Layout& layout) {
   using Scale = skinny::Codes::Scale;
   const bool scaled = s.codes()->scaled == Scale::step || s.codes()->scaled == Scale::piece;
   const int turned = s.codes()->turned ? 16 * static_cast<int>(s.parts.size()) + 8 : 0;
-  return 8 + turned + 2 * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
+  const int ahead = layout.table_bytes > 0 ? 1 : 2;
+  return 8 + turned + ahead * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
          (s.codes()->scaled == Scale::step ? 4 * layout.columns : 0);
 }
 
@@ -84,6 +103,20 @@ int registers_of(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout& 
 }  // namespace
 
 namespace skinny {
+namespace {
+
+std::int64_t table_bytes(const Skinny& s, const SkinnyPlan& plan, const Layout& layout) {
+  const Codes& codes = *s.codes();
+  const int pieces = codes.table_pieces().value_or(0);
+  const std::int64_t together = codes.together(), pass = std::int64_t{16} * plan.tiles;
+  const std::int64_t rows = (s.rows / together + plan.blocks - 1) / plan.blocks * together;
+  const std::int64_t units = pieces == 0 ? 1 : layout.steps * plan.warps * 4 / pieces;
+  const int kinds = int{codes.scaled == Codes::Scale::step || codes.scaled == Codes::Scale::piece} + int{codes.zeroed};
+  return kinds * static_cast<std::int64_t>(s.parts.size()) * ((rows + pass - 1) / pass * pass) *
+         ((units + 31) / 32 * 32 + 4) * 4;
+}
+
+}  // namespace
 
 Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
   Layout out;
@@ -97,8 +130,9 @@ Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
   const std::int64_t sums = plan.warps * 16 * out.groups * s.count * 4 * (s.count <= 8 ? 2 : 1);
   const auto folds = static_cast<std::int64_t>(s.statistics.size());
   const std::int64_t statistics = (folds * s.count + 3) / 4 * 4 + (folds > 0 ? plan.warps : 0);
-  out.shared_bytes = (plan.ring_shared ? plan.stages * out.stage_bytes : 0) + (plan.x_shared ? s.count * pitch : 0) +
-                     sums + statistics * 4;
+  if (plan.table) out.table_bytes = table_bytes(s, plan, out);
+  out.shared_bytes = out.table_bytes + (plan.ring_shared ? plan.stages * out.stage_bytes : 0) +
+                     (plan.x_shared ? s.count * pitch : 0) + sums + statistics * 4;
   return out;
 }
 
@@ -106,7 +140,7 @@ Layout layout_of(const Skinny& s, const SkinnyPlan& plan) {
 
 std::vector<Gene> skinny_genes(const Kernel& kernel, const Skinny&, const Device&) {
   return {{"threads", {512, 256}},
-          {"rows", {16, 32, 64}},
+          {"rows", {16, 32, 48, 64}},
           {"stages", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
           {"min_blocks", {1, 2}},
           {"residency", {weights_in_shared, weights_in_registers}},
@@ -133,7 +167,7 @@ std::string skinny_illegal(const Skinny& s, const Device& device, const Genome& 
 std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& device) {
   std::vector<std::pair<double, Genome>> found;
   for (const auto& gene_threads : {512, 256}) {
-    for (const int tile : {16, 32, 64}) {
+    for (const int tile : {16, 32, 48, 64}) {
       for (const int stages : {16, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2}) {
         for (const int resident : {2, 1}) {
           for (const auto where : {weights_in_shared, weights_in_registers}) {
@@ -158,7 +192,11 @@ std::vector<Genome> skinny_seeds(const Kernel&, const Skinny& s, const Device& d
               time += gene_threads == 512 ? 0 : 0.03;
               time += where == weights_in_shared ? 0 : 0.02;
               if (shared == 0) time += 0.04 + 0.02 * static_cast<double>(passes) * static_cast<double>(s.count + 7) / 8;
-              if (shared == 1) time += 0.01 * (plan.tiles - 1);
+              if (s.codes() != nullptr) {
+                time += code_costs(s, plan, layout, passes);
+              } else if (shared == 1) {
+                time += 0.01 * (plan.tiles - 1);
+              }
               found.emplace_back(time, std::move(genome));
             }
           }

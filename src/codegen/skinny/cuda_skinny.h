@@ -16,6 +16,7 @@ namespace planish::codegen {
 struct SkinnyPlan {
   int tiles = 1, warps = 16, stages = 4, blocks = 132, resident = 1;
   bool ring_shared = true, x_shared = true, fast = false;
+  bool table = false;   ///< scales and zero points of a block's rows wait in shared memory
   bool chained = true;  ///< it may begin before the launch before it has ended
 };
 
@@ -24,7 +25,7 @@ namespace skinny {
 /// What SkinnyLayout counts, in C++.
 struct Layout {
   int groups = 1, columns = 1, chunks = 1;
-  std::int64_t steps = 1, stage_bytes = 0, shared_bytes = 0;
+  std::int64_t steps = 1, stage_bytes = 0, table_bytes = 0, shared_bytes = 0;
 };
 Layout layout_of(const Skinny& skinny, const SkinnyPlan& plan);
 

@@ -84,8 +84,8 @@ class Printer {
   void constants() {
     line(fmt::format("static constexpr int rows = {}, depth = {}, count = {}, parts = {}, statistics = {};", s_.rows,
                      s_.depth, s_.count, s_.parts.size(), s_.statistics.size()));
-    line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, resident = {};", plan_.tiles,
-                     plan_.warps, plan_.stages, plan_.resident));
+    line(fmt::format("static constexpr int tiles = {}, warps = {}, stages = {}, blocks = {}, resident = {};",
+                     plan_.tiles, plan_.warps, plan_.stages, plan_.blocks, plan_.resident));
     line(fmt::format("static constexpr bool bf16 = {}, ring_shared = {}, x_shared = {}, chained = {};",
                      s_.half == DType::bf16, plan_.ring_shared, plan_.x_shared, plan_.chained));
     const Codes stored = s_.codes() == nullptr ? Codes{} : *s_.codes();
@@ -102,6 +102,8 @@ class Printer {
                      stored.turned));
     line(fmt::format("static constexpr u32 rows_of_word = 0x{:08x}u;", digits(stored.rows)));
     line(fmt::format("static constexpr long long pitch = {};", stored.pitch * 4));
+    line(fmt::format("static constexpr bool table = {};", plan_.table));
+    line(fmt::format("static constexpr int table_pieces = {};", stored.table_pieces().value_or(0)));
   }
 
   static unsigned digits(const std::array<int, 8>& order) {
@@ -224,7 +226,7 @@ class Printer {
     if (scaled) of_parts("float scale(const Args& args, int part, int row, int piece)", "piece", number(&Codes::scale));
     if (first.zeroed)
       of_parts("float zero_point(const Args& args, int part, int row, int piece)", "piece", number(&Codes::zero_point));
-    if ((scaled || first.zeroed) && first.pitch == 0)
+    if ((scaled || first.zeroed) && first.pitch == 0 && !(plan_.table && first.scaled != Codes::Scale::row))
       of_parts("void touch_row(const Args& args, int part, int row, int at)", "0",
                [this](PlaceWriter& writer, const Codes& codes) { touch_row(writer, codes); });
     if (first.form == Codes::Form::computed)

@@ -1,4 +1,6 @@
 // The instructions that device/sm90/skinny.cuh is made of, on the fibers of cuda_emulator.h: in place of sm90/ptx.cuh.
+#include <bit>
+
 #include "cuda_emulator.h"
 #include "pairs_cpu.h"
 
@@ -76,6 +78,15 @@ inline float shared_load(u32 from) {
   float v;
   std::memcpy(&v, cpu::place(from / 16 * 16, 16) + from % 16, 4);
   return v;
+}
+inline u32 __float_as_uint(float v) {
+  return std::bit_cast<u32>(v);
+}
+inline float __uint_as_float(u32 v) {
+  return std::bit_cast<float>(v);
+}
+inline void shared_store(u32 to, float v) {
+  std::memcpy(cpu::place(to / 16 * 16, 16) + to % 16, &v, 4);
 }
 inline void __syncwarp() {
   emu::wait(emu::block->warps[emu::thread / 32]);

@@ -33,6 +33,9 @@
 //   constexpr u32 rows_of_word;        which of the eight each nibble is of, a digit each, then
 //   constexpr long long pitch;         bytes from a row's word to its next, across or turned
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   constexpr bool table;              scales and zero points of a block's rows wait in shared memory
+//   constexpr int table_pieces;        pieces that have them in common: 1, the 4 of a warp's step, or 0, those of a row
+//   constexpr int blocks;              that share the rows
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
 //   float zero_point(args, part, row, piece)
@@ -73,7 +76,7 @@ PL_DEVICE float skinny_word(const uint4& v, const uint4& w, int j) {
 // ---- policy ----
 struct Policy {
 static constexpr int rows = 2048, depth = 2048, count = 4, parts = 1, statistics = 0;
-static constexpr int tiles = 1, warps = 16, stages = 6, resident = 1;
+static constexpr int tiles = 1, warps = 16, stages = 6, blocks = 108, resident = 1;
 static constexpr bool bf16 = true, ring_shared = true, x_shared = true, chained = false;
 static constexpr SkinnyCode code = code_none;
 static constexpr SkinnyScale scaling = scale_none;
@@ -83,6 +86,8 @@ static constexpr u32 order = 0x76543210u;
 static constexpr bool across = false, turned = false;
 static constexpr u32 rows_of_word = 0x76543210u;
 static constexpr long long pitch = 0;
+static constexpr bool table = false;
+static constexpr int table_pieces = 0;
 struct Args {
   const unsigned short* in0;
   const unsigned short* in1;

@@ -177,6 +177,11 @@ PL_DEVICE u32 fma_bf16_pairs(u32 a, u32 b, u32 c) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
   return r;
 }
+PL_DEVICE u32 fma_f16_pairs(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
 // Before sm_90 pairs of bf16 have no other instruction; the bits are the same.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define PL_BF16_PAIRS(r, name, a, b, otherwise) r = otherwise
@@ -239,6 +244,17 @@ PL_DEVICE u32 bf16_of_f16(u32 pair) {
 template <typename T>
 PL_DEVICE T load_constant(const T* from) {
   return __ldg(from);
+}
+/// v & mask | bits, and v & mask ^ bits, in one instruction: the compiler makes two of it where both are constants.
+PL_DEVICE u32 and_or(u32 v, u32 mask, u32 bits) {
+  u32 r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
+  return r;
+}
+PL_DEVICE u32 and_xor(u32 v, u32 mask, u32 bits) {
+  u32 r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
+  return r;
 }
 /// Four of the eight bytes of a and b, a's first, by the digits of the selector.
 PL_DEVICE u32 byte_permute(u32 a, u32 b, u32 selector) {

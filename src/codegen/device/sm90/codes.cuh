@@ -30,7 +30,7 @@ PL_DEVICE void code_bytes(u32 word, int zero, u32& first, u32& second) {
       const u32 v = i == 0 ? word : word >> 8;
       if constexpr (bf16) {
         // Seven bits under the exponent of 128, and the eighth as 128 or 256.
-        const u32 low = (v & 0x007f007fu) | 0x43004300u, high = (v & 0x00800080u) | 0x43004300u;
+        const u32 low = and_or(v, 0x007f007fu, 0x43004300u), high = and_or(v, 0x00800080u, 0x43004300u);
         if constexpr (code == code_i8) {
           *out[i] = sub_pairs<true>(low, high);
         } else {
@@ -46,15 +46,65 @@ PL_DEVICE void code_bytes(u32 word, int zero, u32& first, u32& second) {
   }
 }
 
+/// Whether whole codes are read as they lie: the lower eight bits of a bf16 are a number times 2^-133, up to the lowest
+/// bit of the exponent, which one fma makes a 64th of what it means, less the zero point. Sums are 64 times that.
+/// Scales of pieces are multiplied in 16 bits, where the last powers of two would be short of 64.
+template <class P>
+constexpr bool skinny_tiny =
+    P::bf16 && P::scaling != scale_piece && (P::code == code_i8 || P::code == code_u8 || P::code == code_nibbles);
+template <class P>
+constexpr float skinny_worth = skinny_tiny<P> ? 64.0f : 1.0f;
+/// What is taken off every code that is read so: i8 is read with its upper bit the other way round.
+template <class P>
+constexpr int skinny_base = P::zero + (P::code == code_i8 ? 128 : 0);
+/// Whether the fma takes the zero point off that is loaded.
+template <class P>
+constexpr bool skinny_takes_zero = skinny_tiny<P> && P::zeroed && skinny_base<P> == 0;
+
+/// What skinny_weights() needs of a zero point.
+template <class P>
+PL_DEVICE u32 skinny_zero(float zero_point) {
+  return code_twice<P::bf16>(zero_point / (skinny_takes_zero<P> ? -skinny_worth<P> : skinny_worth<P>));
+}
+
+/// Eight codes as they lie, times 1/64: two words of bytes, in pairs of bytes 0 and 2, then 1 and 3; or one of nibbles:
+/// 0 and 4, 1 and 5, 2 and 6, 3 and 7.
+template <class P>
+PL_DEVICE void skinny_tiny_codes(u32 first, u32 second, u32 zero_point, u32 (&out)[4]) {
+  constexpr u32 large = 0x7f007f00u;  // 2^127
+  const u32 less = skinny_takes_zero<P> ? zero_point : code_twice<true>(-(float)skinny_base<P> / skinny_worth<P>);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if constexpr (P::code == code_nibbles) {
+      const u32 v = i == 0 ? first : first >> 8;
+      constexpr u32 low = P::flipped ? 0x00080008u : 0u, high = P::flipped ? 0x00800080u : 0u;
+      out[2 * i] = fma_bf16_pairs(and_xor(v, 0x000f000fu, low), large, less);
+      out[2 * i + 1] = fma_bf16_pairs(and_xor(v, 0x00f000f0u, high), 0x7d007d00u, less);  // 2^123
+    } else {
+      constexpr u32 upper = P::code == code_i8 ? 0x00800080u : 0u;
+      const u32 v = i == 0 ? first : second;
+      out[2 * i] = fma_bf16_pairs(and_xor(v, 0x00ff00ffu, upper), large, less);
+      out[2 * i + 1] = fma_bf16_pairs(and_xor(v >> 8, 0x00ff00ffu, upper), large, less);
+    }
+  }
+}
+
 /// Eight codes of a word: 0 and 4, 1 and 5, 2 and 6, 3 and 7. `flipped`: with the upper bit the other way round.
 template <bool bf16, bool flipped>
 PL_DEVICE void code_nibble_pairs(u32 word, int zero, u32 (&out)[4]) {
   if constexpr (flipped) word ^= 0x88888888u;
-  const u32 base = code_twice<bf16>((float)((bf16 ? 128 : 1024) + zero));
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const u32 under = ((word >> (4 * i)) & 0x000f000fu) | (bf16 ? 0x43004300u : 0x64006400u);
-    out[i] = sub_pairs<bf16>(under, base);
+    if constexpr (bf16) {
+      const u32 under = and_or(word >> (4 * i), 0x000f000fu, 0x43004300u);
+      out[i] = sub_pairs<true>(under, code_twice<true>((float)(128 + zero)));
+    } else if (i % 2 == 0) {
+      const u32 under = and_or(word >> (4 * i), 0x000f000fu, 0x64006400u);
+      out[i] = sub_pairs<false>(under, code_twice<false>((float)(1024 + zero)));
+    } else {  // 16 times the code under 1024
+      const u32 under = and_or(word >> (4 * i - 4), 0x00f000f0u, 0x64006400u);
+      out[i] = fma_f16_pairs(under, 0x2c002c00u, code_twice<false>(-(float)(64 + zero)));
+    }
   }
 }
 
@@ -82,6 +132,10 @@ PL_DEVICE void skinny_weights(const typename P::Args& args, int part, int row, i
   } else if constexpr (P::code == code_computed) {
     const uint4 eight = P::weights(args, part, row, piece, raw, chunk);
     out[0] = eight.x, out[1] = eight.y, out[2] = eight.z, out[3] = eight.w;
+  } else if constexpr (skinny_tiny<P>) {
+    constexpr bool nibbles = P::code == code_nibbles;
+    const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+    skinny_tiny_codes<P>(words[nibbles ? chunk : chunk * 2], words[nibbles ? chunk : chunk * 2 + 1], zero_point, out);
   } else if constexpr (P::code == code_nibbles) {
     const u32 word = chunk == 0 ? raw.x : chunk == 1 ? raw.y : chunk == 2 ? raw.z : raw.w;
     code_nibble_pairs<P::bf16, P::flipped>(word, P::zero, out);
@@ -89,7 +143,7 @@ PL_DEVICE void skinny_weights(const typename P::Args& args, int part, int row, i
     code_bytes<P::code, P::bf16>(chunk == 0 ? raw.x : raw.z, P::zero, out[0], out[1]);
     code_bytes<P::code, P::bf16>(chunk == 0 ? raw.y : raw.w, P::zero, out[2], out[3]);
   }
-  if constexpr (P::zeroed) {
+  if constexpr (P::zeroed && !skinny_takes_zero<P>) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = sub_pairs<P::bf16>(out[i], zero_point);
   }

@@ -30,6 +30,9 @@
 //   constexpr u32 rows_of_word;        which of the eight each nibble is of, a digit each, then
 //   constexpr long long pitch;         bytes from a row's word to its next, across or turned
 //   const void* weight(args, part, row)                 where the row begins, a multiple of 16
+//   constexpr bool table;              scales and zero points of a block's rows wait in shared memory
+//   constexpr int table_pieces;        pieces that have them in common: 1, the 4 of a warp's step, or 0, those of a row
+//   constexpr int blocks;              that share the rows
 //   void touch_row(args, part, row, line)               brings a line of its scales and zero points into the L2 cache
 //   float scale(args, part, row, piece)                 a piece: 16 bytes of a row
 //   float zero_point(args, part, row, piece)
@@ -83,11 +86,24 @@ struct SkinnyLayout {
   static constexpr int x_pitch = ((P::depth + x_run - 1) / x_run * x_run * 2 + 127) / 128 * 128 + 64;
   static PL_DEVICE int x_place(int k) { return k / x_run * (x_run * 2) + k % piece / 8 * 64 + k % x_run / piece * 16; }
   static constexpr int x_bytes = P::x_shared ? P::count * x_pitch : 0;
+  /// Scales and zero points by part, row of the block and run of pieces. Eight rows that a warp reads at once lie in
+  /// different banks.
+  static constexpr bool scales = P::scaling == scale_step || P::scaling == scale_piece;
+  static constexpr int table_kinds = P::table ? (scales ? 1 : 0) + (P::zeroed ? 1 : 0) : 0;
+  static constexpr int table_run = P::table_pieces == 0 ? steps * P::warps * 4 : P::table_pieces;  ///< pieces
+  static constexpr int table_units = steps * P::warps * 4 / table_run;
+  static constexpr int table_pitch = (table_units + 31) / 32 * 32 + 4;
+  static constexpr int block_rows = (P::rows / together + P::blocks - 1) / P::blocks * together;
+  static constexpr int table_rows = (block_rows + 16 * P::tiles - 1) / (16 * P::tiles) * (16 * P::tiles);
+  static constexpr int table_words = P::parts * table_rows * table_pitch;  ///< of scales; and of zero points
+  static constexpr int table_bytes = table_kinds * table_words * 4;
+
   static constexpr int sums_floats = P::warps * 16 * groups * P::count;
   /// Two places in turn, where that is little: who stores the sums of one pass is met before these are written again.
   static constexpr int sums_places = P::count <= 8 ? 2 : 1;
   static constexpr int statistics_floats = (P::statistics * P::count + 3) / 4 * 4 + (P::statistics > 0 ? P::warps : 0);
-  static constexpr int shared_bytes = ring_bytes + x_bytes + sums_places * sums_floats * 4 + statistics_floats * 4;
+  static constexpr int shared_bytes =
+      ring_bytes + x_bytes + table_bytes + sums_places * sums_floats * 4 + statistics_floats * 4;
 };
 
 /// The steps that lie ahead of the one at hand: a lane's pieces of each, all passes of a block in a row.
@@ -128,7 +144,7 @@ struct SkinnyRing {
                  : P::across ? (own_piece * 4 + v % 4) * P::pitch
                              : own_piece * 16;
       there |= (u32)live << v;
-      if constexpr ((P::scaling != scale_none || P::zeroed) && !L::paired)
+      if constexpr ((P::scaling == scale_row || ((L::scales || P::zeroed) && !P::table)) && !L::paired)
         if (live) P::touch_row(args, part, row, lane % 4);
     }
   }
@@ -145,7 +161,7 @@ struct SkinnyRing {
         const long long step = P::turned   ? 128 * P::warps * P::pitch
                                : P::across ? 16 * P::warps * P::pitch
                                            : 64 * P::warps;
-        const char* const place = from[v] + (live >> v & 1 ? at * step : 0);
+        const char* const place = from[v] + at * step;  // nothing is read where nothing is live
         if constexpr (P::ring_shared) {
           cp_async_16(to + slot * L::stage_bytes + v * L::threads * 16, place, live >> v & 1 ? 16 : 0, policy);
         } else {
@@ -297,17 +313,58 @@ PL_DEVICE void skinny_operand(const typename P::Args& args, u32 x, const float* 
   }
 }
 
-/// Scales and zero points that a lane needs of a step, by its pieces: asked for a step ahead, in lines that came into
-/// the cache with the row.
+/// Scales and zero points that a lane needs of a step, by its pieces: out of the table; else asked for a step ahead, in
+/// lines that came into the cache with the row.
 template <class P>
 struct SkinnyScales {
   using L = SkinnyLayout<P>;
-  static constexpr bool scales = P::scaling == scale_step || P::scaling == scale_piece;
-  float scale[scales ? L::vectors : 1];
-  float zero_point[P::zeroed ? L::vectors : 1];
+  u32 scale[L::scales ? L::vectors : 1];       ///< for sums of a step, a float; for pieces, twice in 16 bits
+  u32 zero_point[P::zeroed ? L::vectors : 1];  ///< as skinny_zero() has it
+
+  static PL_DEVICE u32 scale_of(const typename P::Args& args, int part, int row, int piece) {
+    const float v = P::scale(args, part, row, piece);
+    return P::scaling == scale_step ? __float_as_uint(v) : code_twice<P::bf16>(v);
+  }
+
+  /// Fills the table for the rows of the block; 0 where there is no row, or no piece.
+  static PL_DEVICE void fill(const typename P::Args& args, u32 table, int first, int last) {
+    if constexpr (P::table) {
+      constexpr int entries = P::parts * L::table_rows * L::table_units;
+#pragma unroll 4
+      for (int i = threadIdx.x; i < entries; i += L::threads) {
+        // Neighbouring threads read what lies side by side: words of several rows have the scales of these there.
+        const int part = i / (L::table_rows * L::table_units), at = i % (L::table_rows * L::table_units);
+        const int r = L::paired ? at % L::table_rows : at / L::table_units;
+        const int unit = L::paired ? at / L::table_rows : at % L::table_units;
+        const bool there = first + r < last && unit * L::table_run < L::pieces;
+        const u32 to = table + ((part * L::table_rows + r) * L::table_pitch + unit) * 4;
+        if constexpr (L::scales)
+          shared_store(to, __uint_as_float(there ? scale_of(args, part, first + r, unit * L::table_run) : 0u));
+        if constexpr (P::zeroed)
+          shared_store(
+              to + (L::table_kinds - 1) * L::table_words * 4,
+              __uint_as_float(there ? skinny_zero<P>(P::zero_point(args, part, first + r, unit * L::table_run)) : 0u));
+      }
+    }
+  }
+
+  PL_DEVICE void read(u32 table, int pass, int at) {
+    if constexpr (P::table) {
+      const int own = ((at * P::warps + (int)threadIdx.x / 32) * 4 + (int)threadIdx.x % 4) / L::table_run;
+      const u32 from = table + ((pass * P::tiles * 16 + L::row(0, 0)) * L::table_pitch + own) * 4;
+#pragma unroll
+      for (int v = 0; v < L::vectors; ++v) {
+        const int group = v / 2, part = group % P::parts, tile = group / P::parts;
+        const u32 place = from + (part * L::table_rows + L::row(tile, v % 2) - L::row(0, 0)) * L::table_pitch * 4;
+        if constexpr (L::scales) scale[v] = __float_as_uint(shared_load(place));
+        if constexpr (P::zeroed)
+          zero_point[v] = __float_as_uint(shared_load(place + (L::table_kinds - 1) * L::table_words * 4));
+      }
+    }
+  }
 
   PL_DEVICE void load(const typename P::Args& args, int first, int last, int pass, int at) {
-    if constexpr (scales || P::zeroed) {
+    if constexpr ((L::scales || P::zeroed) && !P::table) {
       const int lane = threadIdx.x % 32, begin = (at * P::warps + (int)threadIdx.x / 32) * 4;
       const int own = begin + lane % 4 < L::pieces ? begin + lane % 4 : L::pieces - 1;
 #pragma unroll
@@ -316,18 +373,18 @@ struct SkinnyScales {
         int row = first + pass * P::tiles * 16 + L::row(tile, v % 2);
         row = row < last ? row : first;
         // Behind the row's end all products are zeros, and stay it.
-        if constexpr (P::scaling == scale_step) scale[v] = begin < L::pieces ? P::scale(args, part, row, begin) : 0.0f;
-        if constexpr (P::scaling == scale_piece) scale[v] = P::scale(args, part, row, own);
-        if constexpr (P::zeroed) zero_point[v] = P::zero_point(args, part, row, own);
+        if constexpr (P::scaling == scale_step) scale[v] = begin < L::pieces ? scale_of(args, part, row, begin) : 0u;
+        if constexpr (P::scaling == scale_piece) scale[v] = scale_of(args, part, row, own);
+        if constexpr (P::zeroed) zero_point[v] = skinny_zero<P>(P::zero_point(args, part, row, own));
       }
     }
   }
   PL_DEVICE u32 scale_pair(int v) const {
-    if constexpr (P::scaling == scale_piece) return code_twice<P::bf16>(scale[v]);
+    if constexpr (P::scaling == scale_piece) return scale[v];
     return 0;
   }
   PL_DEVICE u32 zero_pair(int v) const {
-    if constexpr (P::zeroed) return code_twice<P::bf16>(zero_point[v]);
+    if constexpr (P::zeroed) return zero_point[v];
     return 0;
   }
 };
@@ -382,7 +439,8 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
   using L = SkinnyLayout<P>;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const u32 ring_at = shared_address(memory), x_at = ring_at + L::ring_bytes;
-  float* const sums = (float*)(memory + L::ring_bytes + L::x_bytes);
+  const u32 table_at = x_at + L::x_bytes;
+  float* const sums = (float*)(memory + L::ring_bytes + L::x_bytes + L::table_bytes);
   float* const statistics = sums + L::sums_places * L::sums_floats;
   constexpr long long shared_out = P::rows / L::together;
   const int first = (int)(shared_out * block / blocks) * L::together;
@@ -393,6 +451,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
 #pragma unroll
   for (int s = 0; s < P::stages; ++s) ring.ask(s);
   P::touch(args);
+  SkinnyScales<P>::fill(args, table_at, first, last);
   if constexpr (P::chained) {
     // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
     dependency_launch();
@@ -411,6 +470,8 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
       const int m = i / (P::depth / 8), k = i % (P::depth / 8) * 8;
       shared_store_16(x_at + m * L::x_pitch + L::x_place(k), skinny_x<P>(args, m, k, statistics));
     }
+    __syncthreads();
+  } else if constexpr (P::table) {
     __syncthreads();
   }
 
@@ -441,9 +502,12 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
             for (int c = 0; c < L::columns; ++c) x[e][c] = next[e][c];
           skinny_operand<P>(args, x_at, statistics, begin + (j + 1 == L::steps ? 0 : j + 1) * L::step, next);
         }
-        scales = scales_next;
-        if (j + 1 < L::steps || pass + 1 < passes)
-          scales_next.load(args, first, last, j + 1 == L::steps ? pass + 1 : pass, j + 1 == L::steps ? 0 : j + 1);
+        if constexpr (P::table) {
+          scales.read(table_at, pass, j);
+        } else {
+          scales = scales_next;
+          if (j + 1 < L::steps) scales_next.load(args, first, last, pass, j + 1);
+        }
         const int place = P::ring_shared ? slot : u;
         const int piece = (j * P::warps + warp) * 4 + lane % 4;
         ring.arrived();
@@ -468,7 +532,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
 #pragma unroll
             for (int c = 0; c < L::columns; ++c) {
 #pragma unroll
-              for (int e = 0; e < 4; ++e) acc[i][c][e] += scales.scale[2 * i + e / 2] * sums[c][e];
+              for (int e = 0; e < 4; ++e) acc[i][c][e] += __uint_as_float(scales.scale[2 * i + e / 2]) * sums[c][e];
             }
           } else {
             skinny_multiply<P>(args, low, high, part, row, row_high, piece, scales, 2 * i, x, acc[i]);
@@ -478,6 +542,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
         if constexpr (P::ring_shared) slot = slot + 1 == P::stages ? 0 : slot + 1;
       }
     }
+    if (pass + 1 < passes) scales_next.load(args, first, last, pass + 1, 0);
     if constexpr (L::sums_places == 1) {
       if (pass > 0) __syncthreads();
     }
@@ -491,7 +556,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
           const int m = c * 8 + lane % 4 * 2 + e % 2, r = L::row(i / P::parts, e / 2);
           if (P::count % 8 == 0 || m < P::count)
             mine[(warp * P::count + m) * 16 * L::groups + (r / 16 * P::parts + i % P::parts) * 16 + r % 16] =
-                acc[i][c][e];
+                acc[i][c][e] * skinny_worth<P>;
         }
       }
     }
