@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -92,6 +93,8 @@ struct Emitted {
   /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside
   /// each other can be one: in any unit; 0: it is none.
   double shares = 0;
+  /// Its shared memory (bytes) where that many blocks share the work; 0 where it does not fit then.
+  std::function<std::int64_t(std::int64_t blocks)> shared_by_blocks{};
   /// Attention of few queries, by this genome: a cache write before it can be part of it (attention/decode_writes.h).
   std::optional<Genome> few_queries;
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "codegen/compiled.h"
+#include "codegen/compose/compose.h"
 #include "codegen/device/device_files.h"
 #include "codegen/devices.h"
 #include "codegen/emit/expression.h"
@@ -348,6 +350,67 @@ TEST_CASE("weights of 8 and 4 bits are part of the product that reads them, what
   }
 }
 
+/// A linear layer of x with int4 weights [rows, depth] and a scale for each 128 of k.
+int int4_linear(Layer& layer, std::int64_t rows) {
+  const Shape whole{rows, depth}, groups{rows, depth / 128, 128};
+  const int bytes = layer.input({rows, depth / 2}, DType::u8), scale = layer.input({rows, depth / 128, 1}, DType::bf16);
+  const int pairs =
+      layer.node("stack", {VS("tensors", {layer.masked(bytes), layer.moved(bytes, "right", 4)}), I("dim", -1)},
+                 {rows, depth / 2, 2}, DType::u8);
+  const int scaled = layer.with("mul", layer.viewed(layer.as_bf16(pairs), groups), scale);
+  return layer.node("linear", {V("input", layer.x), V("weight", layer.viewed(scaled, whole))}, {tokens, rows},
+                    DType::bf16);
+}
+
+TEST_CASE("gate and up in codes are one kernel with what reads them") {
+  Layer layer;
+  layer.x = layer.input({tokens, depth}, DType::bf16);
+  const int gate = int4_linear(layer, features), up = int4_linear(layer, features);
+  const int silu = layer.node("silu", {V("self", gate)}, {tokens, features}, DType::bf16);
+  const int residual = layer.input({tokens, features}, DType::bf16);
+  layer.output(layer.with("add", residual, layer.with("mul", silu, up)));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto cut = partition(layer.graph, options);
+  REQUIRE_MESSAGE(cut.has_value(), cut.error().message);
+  REQUIRE(cut->order.size() == 1);
+  const auto found = skinny_of(cut->regions[0].kernel);
+  REQUIRE_MESSAGE(found.has_value(), found.error().message);
+  CHECK(found->parts.size() == 2);
+  CHECK(found->codes() != nullptr);
+}
+
+TEST_CASE("products in codes that share a launch have tables for the blocks that each has there") {
+  Layer layer;
+  layer.x = layer.input({tokens, depth}, DType::bf16);
+  layer.output(int4_linear(layer, 4 * features));
+  layer.output(int4_linear(layer, features));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto cut = partition(layer.graph, options);
+  REQUIRE_MESSAGE(cut.has_value(), cut.error().message);
+  REQUIRE(cut->regions.size() == 2);
+  std::vector<Choice> choices;
+  for (const Region& region : cut->regions) {
+    const Genome genome{{"threads", 256},         {"rows", 16}, {"stages", 3}, {"min_blocks", 2}, {"residency", 2},
+                        {"operand_residency", 1}, {"fast", 0}};
+    auto emitted = emit(region.kernel, h200(), genome);
+    REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
+    CHECK(emitted->source.find("table = true") != std::string::npos);
+    CHECK(emitted->shared_by_blocks(132) == emitted->shared);
+    CHECK(emitted->shared_by_blocks(2) == 0);  // the scales of 512 rows and more
+    choices.emplace_back(std::move(*emitted));
+  }
+  const auto whole = compose(layer.graph, *cut, choices, h200());
+  REQUIRE(whole.has_value());
+  REQUIRE(whole->steps.size() == 1);
+  const auto& launch = std::get<program::Launch>(whole->steps[0]);
+  const std::string& source = whole->kernels[static_cast<std::size_t>(launch.kernel)].source;
+  const long share = std::lround(132 * 0.8);
+  CHECK(source.find(fmt::format("blocks = {},", share)) != std::string::npos);
+  CHECK(source.find(fmt::format("blocks = {},", 132 - share)) != std::string::npos);
+}
+
 TEST_CASE("what is no run of codes is refused with the reason") {
   const auto refused = [](const std::function<void(Layer&)>& build) {
     Layer layer;
@@ -446,7 +509,8 @@ TEST_CASE("printed products of weights in 8 and 4 bits are right on a CPU") {
     elements = source.substr(from, source.find(skinny::begin_of_policy) - from);
   }
   std::string source = "#include <bit>\n#include <cmath>\n#include <cstdint>\n" + device_text(names, instead) +
-                       std::string(printing::prelude(false)) + std::string(printing::float8_prelude()) + elements + policies;
+                       std::string(printing::prelude(false)) + std::string(printing::float8_prelude()) + elements +
+                       policies;
   const Compiled compiled(source, fmt::format("-std=c++20 -O1 -w -I{}/tests/codegen/tools", PLANISH_SOURCE_DIR));
   for (std::size_t i = 0; i < forms().size(); ++i) {
     const Form& form = forms()[i];

@@ -273,7 +273,7 @@ class Composer {
   program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
-    if (e.shares > 0) products_[step.kernel] = e.shares;
+    if (e.shares > 0) products_[step.kernel] = {e.shares, e.shared_by_blocks};
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
     std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
@@ -384,7 +384,7 @@ class Composer {
   std::map<int, std::pair<Role, program::Source>> sources_;
   std::vector<int> outputs_;
   std::set<int> made_;
-  std::map<int, double> products_;       ///< the work of kernels that are skinny products
+  std::map<int, SharedWork> products_;   ///< the work of kernels that are skinny products
   std::map<int, KernelOrigin> origins_;  ///< of cache writes, and attention that they may be part of
 };
 

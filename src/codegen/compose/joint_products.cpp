@@ -41,7 +41,7 @@ std::optional<ProductText> text_of(std::string_view source) {
 
 class Joiner {
  public:
-  Joiner(program::Program& program, const std::map<int, double>& work) : program_(program), work_(work) {}
+  Joiner(program::Program& program, const std::map<int, SharedWork>& work) : program_(program), work_(work) {}
 
   void join() {
     std::vector<program::Step> steps;
@@ -73,14 +73,16 @@ class Joiner {
     if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
         other->parameters.size() != b.args.size() || !is_free_of(a, b) || !is_free_of(b, a))
       return std::nullopt;
-    const double all = first->second + second->second;
+    const double mine = first->second.work, all = mine + second->second.work;
     const auto blocks = static_cast<double>(a.grid[0]);
-    const auto share =
-        static_cast<std::int64_t>(std::llround(std::clamp(blocks * first->second / all, 1.0, blocks - 1)));
+    const auto share = static_cast<std::int64_t>(std::llround(std::clamp(blocks * mine / all, 1.0, blocks - 1)));
+    const std::int64_t rest = a.grid[0] - share;
+    const std::int64_t shared = first->second.shared_by_blocks(share), others = second->second.shared_by_blocks(rest);
+    if (shared == 0 || others == 0) return std::nullopt;
     Launch out = a;
     out.args.insert(out.args.end(), b.args.begin(), b.args.end());
-    out.shared = std::max(a.shared, b.shared);
-    out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
+    out.shared = std::max(shared, others);
+    out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share, rest)});
     return out;
   }
 
@@ -94,12 +96,13 @@ class Joiner {
                                 [&](int buffer) { return touched.contains(buffer); });
   }
 
-  static std::string text(const ProductText& a, const ProductText& b, std::int64_t share) {
+  static std::string text(const ProductText& a, const ProductText& b, std::int64_t share, std::int64_t rest) {
     std::string out(a.common), parameters, given[2];
     std::size_t count = 0;
     int number = 0;
     for (const ProductText* one : {&a, &b}) {
-      out += fmt::format("namespace product{} {{\n{}}}\n", number, one->policy);
+      out += fmt::format("namespace product{} {{\n{}}}\n", number,
+                         skinny::with_blocks(one->policy, number == 0 ? share : rest));
       for (const Parameter& parameter : one->parameters) {
         parameters += fmt::format("{}{} a{}", count == 0 ? "" : ", ", parameter.type, count);
         given[number] += fmt::format("{}a{}", given[number].empty() ? "" : ", ", count++);
@@ -123,12 +126,12 @@ class Joiner {
   }
 
   program::Program& program_;
-  const std::map<int, double>& work_;
+  const std::map<int, SharedWork>& work_;
 };
 
 }  // namespace
 
-void join_products(program::Program& program, const std::map<int, double>& work) {
+void join_products(program::Program& program, const std::map<int, SharedWork>& work) {
   if (work.size() > 1) Joiner(program, work).join();
 }
 

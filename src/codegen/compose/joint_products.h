@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 
 #include "program/program.h"
@@ -8,8 +10,14 @@
 /// layer's queries beside its keys and values. Each launch ends in a time in which no weights are read.
 namespace planish::codegen {
 
-/// `work`: of the program's kernels that are skinny products (Emitted::shares), by their numbers. Kernels that no step
-/// launches any more stay.
-void join_products(program::Program& program, const std::map<int, double>& work);
+/// Of a skinny product: Emitted::shares and Emitted::shared_by_blocks.
+struct SharedWork {
+  double work = 0;
+  std::function<std::int64_t(std::int64_t blocks)> shared_by_blocks;
+};
+
+/// `work`: of the program's kernels that are skinny products, by their numbers. Kernels that no step launches any more
+/// stay.
+void join_products(program::Program& program, const std::map<int, SharedWork>& work);
 
 }  // namespace planish::codegen

@@ -14,6 +14,11 @@ namespace {
 constexpr std::int64_t most_table_bytes = std::int64_t{56} << 10;
 constexpr std::int64_t weights_in_registers = 1, weights_in_shared = 2;  ///< choices of `residency`: where weights wait
 
+bool has_table(const Skinny& s, SkinnyPlan plan) {
+  plan.table = s.codes() != nullptr && s.codes()->table_pieces();
+  return plan.table && skinny::layout_of(s, plan).table_bytes <= most_table_bytes;
+}
+
 SkinnyPlan plan_of(const Skinny& s, const Device& device, const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
@@ -31,10 +36,7 @@ SkinnyPlan plan_of(const Skinny& s, const Device& device, const Genome& genome) 
   plan.x_shared = value("operand_residency", 1) != 0;
   plan.fast = value("fast", 0) != 0;
   plan.chained = backend::architecture(device.arch).dependent_launch;
-  if (s.codes() != nullptr && s.codes()->table_pieces()) {
-    plan.table = true;
-    plan.table = skinny::layout_of(s, plan).table_bytes <= most_table_bytes;
-  }
+  plan.table = has_table(s, plan);
   return plan;
 }
 
@@ -71,12 +73,19 @@ double code_costs(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout&
   return time;
 }
 
-/// Whether a block with x, and one of the launch after it, have room beside each other.
+/// Whether a block with x, and one of the launch after it, have room beside each other. Codes take registers of which
+/// half as many threads have enough.
 bool has_room_for_two(const Skinny& s, const Device& device) {
-  SkinnyPlan least;
-  least.stages = 3;
-  least.resident = 2;
-  return does_not_hold(s, least, device).empty();
+  const auto has = [&](int warps) {
+    SkinnyPlan least;
+    least.warps = warps;
+    least.stages = 3;
+    least.resident = 2;
+    least.blocks = device.sms;
+    least.table = has_table(s, least);
+    return does_not_hold(s, least, device).empty();
+  };
+  return has(16) || (s.codes() != nullptr && has(8));
 }
 
 /// Eight weights of two rows taken apart, what scales and zero points of this step and the next take, and the words of
@@ -87,7 +96,7 @@ int registers_of_codes(const Skinny& s, const skinny::Layout& layout) {
   const bool scaled = s.codes()->scaled == Scale::step || s.codes()->scaled == Scale::piece;
   const int turned = s.codes()->turned ? 16 * static_cast<int>(s.parts.size()) + 8 : 0;
   const int ahead = layout.table_bytes > 0 ? 1 : 2;
-  return 8 + turned + ahead * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
+  return 4 * ahead + turned + ahead * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
          (s.codes()->scaled == Scale::step ? 4 * layout.columns : 0);
 }
 
@@ -235,6 +244,11 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.shares = static_cast<double>(s.rows * s.depth * s.weight_bits()) / 16 * static_cast<double>(s.parts.size());
+  out.shared_by_blocks = [s, plan, device](std::int64_t blocks) -> std::int64_t {
+    SkinnyPlan fewer = plan;
+    fewer.blocks = static_cast<int>(blocks);
+    return does_not_hold(s, fewer, device).empty() ? launch_shared(fewer, skinny::layout_of(s, fewer), device) : 0;
+  };
   if (!plan.chained) return out;
   out.early.emplace();
   for (const auto& part : s.parts)
