@@ -195,7 +195,7 @@ def states(home: Home) -> list[tuple[str, str]]:
     return [(row["run"], row["state"]) for row in home.document("runs")[1]["runs"]]
 
 
-def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     task = home.task(SMALL, "small.py")
     command = home.start("optimize", task, *QUICK, "--budget", "300s", "--json", "--out", "out")
@@ -211,7 +211,7 @@ def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(tmp_path: Path
     assert until(lambda: not processes_with(str(tmp_path)), 10), processes_with(str(tmp_path))
     before = len(home.document("show", result["run"])[1]["evaluations"])
     # Given again, the budget wins over the one of the run.
-    code, resumed = home.document("optimize", "--resume", result["run"], "--budget", "1s")
+    code, resumed = home.document("optimize", "--resume", result["run"], "--budget", "1s", env=warm)
     assert code in (0, 1), resumed
     assert resumed["run"] == result["run"] and resumed["outcome"] in ("improved", "no_improvement")
     assert states(home) == [(result["run"], "finished")]
@@ -246,7 +246,7 @@ def test_an_interrupt_while_capturing_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", ["capturing", "searching"])
-def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: str) -> None:
+def test_kill_9_leaves_no_process_and_a_readable_store(warm: dict[str, str], tmp_path: Path, after: str) -> None:
     home = Home(tmp_path)
     task = home.task(SMALL, "small.py")
     command = home.start("optimize", task, *QUICK, "--budget", "300s")
@@ -265,7 +265,7 @@ def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: st
         assert rows == [(run, "killed")]
         with contextlib.closing(sqlite3.connect(tmp_path / "data" / "planish" / "store.db")) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        code, resumed = home.document("optimize", "--resume", run, "--budget", "1s")
+        code, resumed = home.document("optimize", "--resume", run, "--budget", "1s", env=warm)
         assert code in (0, 1), resumed
         assert resumed["run"] == run
         # What the killed process had decided and what the other one did are one search: both are derived again, from one seed.
