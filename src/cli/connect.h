@@ -11,7 +11,8 @@ namespace planish::cli {
 struct ConnectOptions {
   /// Seconds that a task or a solution may take to be imported, built, run once and captured.
   double task_timeout = 600;
-  /// Ends calls in flight, which then fail as `interrupted`: only `open` (nothing is lost yet), or `every_call`.
+  /// Ends calls in flight, which then fail as `interrupted`: only `open` (nothing is lost yet), or `every_call`; all
+  /// from EvaluatorApi::end_when_interrupted() on.
   CancelToken cancel;
   bool every_call = false;
   /// Whether one that `planish serve` keeps may be used.

@@ -12,8 +12,14 @@ namespace planish::cli {
 namespace {
 
 std::atomic<int> interrupts{0};
+/// Whether calls under way end with the first one.
+std::atomic<bool> calls_end{false};
 
 const CancelToken& token() {
+  static const CancelToken the_token;
+  return the_token;
+}
+const CancelToken& last_calls() {
   static const CancelToken the_token;
   return the_token;
 }
@@ -25,7 +31,12 @@ void on_signal(int) {
     ::_exit(exit_code::interrupted);
   }
   token().cancel();
-  write_over_live_lines("interrupted: ending with what was found; once more ends at once\n");
+  if (calls_end) {
+    last_calls().cancel();
+    write_over_live_lines("interrupted: ending with what is proved by now; once more ends at once\n");
+  } else {
+    write_over_live_lines("interrupted: ending with what was found; once more ends at once\n");
+  }
 }
 
 }  // namespace
@@ -33,12 +44,18 @@ void on_signal(int) {
 CancelToken watch_interrupts() {
   struct sigaction action{};
   (void)token();  // made before a signal can ask for it
+  (void)last_calls();
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   return token();
+}
+
+CancelToken watch_last_calls() {
+  calls_end = true;
+  return last_calls();
 }
 
 }  // namespace planish::cli

@@ -195,6 +195,8 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   output.result(to_json(*result), to_text(*result));
   if (result->outcome == "improved")
     output.next({"export", result->run, "--form", "file"});
+  else if (result->outcome == "interrupted" && result->times.empty())  // what is left is no search
+    output.next({"optimize", "--resume", result->run});
   else if (options.replay.empty())
     output.next({"optimize", "--resume", result->run, "--budget", "10m"});
   return exit_code_of(*result);

@@ -56,12 +56,20 @@ std::optional<Error> missing_operand(const CLI::App& verb, const std::string& pa
                         example.empty() ? "" : fmt::format("for example {}; ", example), path));
 }
 
+/// The option that stands last, without the value that it takes.
+Error missing_value(const CLI::Option& option, const std::string& name, const std::string& path) {
+  std::string what = option.get_description();
+  if (!what.empty()) what = fmt::format(": {}{}", static_cast<char>(std::tolower(what.front())), what.substr(1));
+  return of(fmt::format("{} needs a value{}", name, what), fmt::format("{} --help says what it takes", path));
+}
+
 }  // namespace
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string path = "planish";
   bool value = false;  // of the option before it
+  const CLI::Option* last = nullptr;
   for (const std::string& word : words) {
     if (std::exchange(value, false)) continue;
     const bool option = word.starts_with('-') && word.size() > 1;
@@ -80,7 +88,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
     if (!option || word.find_first_of("0123456789.") == 1) continue;  // a negative number is a value
     const std::string name = word.substr(0, word.find('='));
     if (name == "--help" || name == "-h") continue;
-    const CLI::Option* known = at->get_option_no_throw(name);
+    const CLI::Option* known = last = at->get_option_no_throw(name);
     // One of several values, or of none, may as well be an operand.
     value = known != nullptr && known->get_items_expected_min() == 1 && known->get_items_expected_max() == 1 &&
             name.size() == word.size();
@@ -90,7 +98,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
                 fmt::format("{}{} --help lists its options", did_you_mean(name, options), path));
     }
   }
-  if (value) return of(error.what(), fmt::format("{} --help says what it takes", path));
+  if (value) return missing_value(*last, words.back(), path);
   if (const auto verbs = verbs_of(*at); !verbs.empty() && dynamic_cast<const CLI::FileError*>(&error) == nullptr) {
     return of(at == &app ? "no verb was named" : path + " needs to be told what to do",
               fmt::format("{} --help lists what there is: {}", path, fmt::join(verbs, ", ")));

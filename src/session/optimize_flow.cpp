@@ -42,6 +42,7 @@
 #include "session/tuning_database.h"
 #include "session/turns.h"
 #include "session/whole.h"
+#include "session/why_not.h"
 
 namespace planish::session {
 namespace {
@@ -120,6 +121,7 @@ class Flow {
     leave();
     result_.seconds_in.emplace_back(name(phase), -time_.used());
     inside_ = true;
+    if (phase >= Phase::compose && !cancelled()) world_.evaluator.end_when_interrupted();
     world_.progress.phase(phase, text, estimate);
   }
   void leave() {
@@ -173,9 +175,37 @@ class Flow {
       result_.reason = hopeless_;
       return finish();
     }
-    if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
-    PLANISH_CHECK(ship_and_claim());
+    auto ended = prove_and_claim();
+    if (!ended && ended.error().kind == "interrupted") ended = keep_what_is_proved();
+    PLANISH_CHECK(ended);
     return finish();
+  }
+
+  Status prove_and_claim() {
+    if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
+    return ship_and_claim();
+  }
+
+  /// Interrupted after the search, where only a proof or times were still waited for: as where --max-time ends, what is
+  /// proved stays and claims nothing, and a baseline takes the place of what is not.
+  Status keep_what_is_proved() {
+    result_.outcome = "interrupted";
+    result_.reason = fmt::format("{} (--resume {} goes on)",
+                                 interrupted_words(result_.seconds_in.back().first, proved_.has_value()), request_.run);
+    result_.times.clear();
+    compare_times(result_);
+    if (!proved_) {
+      shipped_ = ship_request();
+      shipped_.baseline = "eager";
+      ships_baseline("eager");
+    } else {
+      std::tie(shipped_, evidence_.verification) = *proved_;
+      result_.form = shipped_.solution.empty() ? "program" : "solution";
+      if (!shipped_.solution.empty()) notes_.push_back(foreign_code_note());
+    }
+    PLANISH_CHECK(world_.shipper.ship(shipped_));
+    describe_shipped();
+    return {};
   }
 
   Status begin_record() {
@@ -634,6 +664,7 @@ class Flow {
                         calls.ran, calls.calls, calls.reason);
       } else if (evidence_.verification.verified) {
         claim_path = shipped_.folder.string();
+        proved_.emplace(shipped_, evidence_.verification);
       } else {
         result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
                                      name(evidence_.verification.outcome), evidence_.verification.message);
@@ -659,7 +690,7 @@ class Flow {
     const bool untimed = !result_.out_of_time.empty() && !claim_path.empty() && !compared();
     if (result_.reason.empty() && !faster && !untimed) {
       PLANISH_TRY(faster, beats_what_is_right());
-      if (!faster) result_.reason = why_not_faster();
+      if (!faster) result_.reason = why_not_faster(result_, recording_->failed_finals());
     }
     if (result_.reason.empty()) {
       result_.outcome = "improved";
@@ -679,6 +710,11 @@ class Flow {
       result_.reason = fmt::format("the {:.0f} s of --max-time were over in phase {} (--resume {} goes on){}",
                                    request_.max_seconds, result_.out_of_time, request_.run, more);
     }
+    describe_shipped();
+    return {};
+  }
+
+  void describe_shipped() {
     result_.shipped = shipped_.folder.string();
     result_.accuracy = summarise(request_.accuracy, evidence_.verification.cases);
     result_.accuracy->verified = evidence_.verification.verified;
@@ -687,7 +723,6 @@ class Flow {
     result_.accuracy->notes = notes_;
     if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
     result_.roofline = whole_.evaluation.roofline;
-    return {};
   }
 
   /// What passes on the whole, because what follows hides it, may fail where the program's kernels are judged.
@@ -781,47 +816,6 @@ class Flow {
                                [&](const ClaimTime& time) { return time.name != "shipped" && !late(time); });
   }
 
-  /// What seemed faster than all that is left and failed its last proof: why nothing was gained, whatever the times of
-  /// what is left say. Empty where there is none.
-  std::string failed_final() const {
-    for (const Recording::FailedFinal& failed : recording_->failed_finals()) {
-      const auto row = std::ranges::find(result_.regions, failed.region, &ResultDocument::Region::id);
-      const double kept = row == result_.regions.end() ? 0 : row->best_ms;
-      if (failed.region != whole && (failed.ms <= 0 || (kept > 0 && failed.ms >= kept))) continue;
-      const std::string what = failed.region == whole ? "what was put together of the fastest kernels"
-                                                      : fmt::format("what was fastest for {}", failed.region);
-      return fmt::format("{} failed its last proof ({}), and what is left gains nothing: {}", what,
-                         name(failed.outcome), failed.message);
-    }
-    return {};
-  }
-
-  std::string why_not_faster() const {
-    const auto shipped = std::ranges::find(result_.times, "shipped", &ClaimTime::name);
-    if (shipped != result_.times.end() && shipped->error && shipped->error->kind != "out_of_time")
-      return fmt::format("what was found and proved could not be timed ({}): {}", shipped->error->kind.name(),
-                         shipped->error->message);
-    if (auto failed = failed_final(); !failed.empty()) return failed;
-    if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
-    if (!result_.too_noisy.empty()) {
-      const auto worst = std::ranges::max_element(result_.times, {}, [](const ClaimTime& t) {
-        return t.error || t.median_ms <= 0 ? 0 : (t.hi_ms - t.lo_ms) / t.median_ms;
-      });
-      return fmt::format(
-          "too noisy: the times of {} vary by more than {:.0f} % ({} between {:.4g} and {:.4g} ms): time it "
-          "again on a quiet machine",
-          fmt::join(result_.too_noisy, ", "), 100 * noisy_share, worst->name, worst->lo_ms, worst->hi_ms);
-    }
-    if (result_.speedup_best_baseline >= 1) {
-      std::string out = fmt::format("the gain over {} is inside the noise", result_.best_baseline);
-      if (const auto gain = result_.gains.find(result_.best_baseline); gain != result_.gains.end())
-        out += fmt::format(": by its times it lies between {:.2f}x and {:.2f}x", gain->second.lo, gain->second.hi);
-      return out;
-    }
-    return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline,
-                       result_.speedup_best_baseline);
-  }
-
   /// A baseline that does not pass the gate itself is no measure, and cannot ship: they are verified, from the fastest,
   /// until one passes or the program beats what is left. Then the program lies in the folder again.
   Result<bool> beats_what_is_right() {
@@ -882,9 +876,7 @@ class Flow {
       if (!verified && !out_of_time(verified)) return std::unexpected(std::move(verified.error()));
       evidence_.verification = verified ? std::move(*verified) : VerifyReply{};
     }
-    whole_.program.clear();
-    result_.form = "baseline";
-    result_.shipped_baseline = mode;
+    ships_baseline(mode);
     // The program's time stays visible under another name; what is shipped takes the baseline's.
     std::erase_if(result_.times, [](const ClaimTime& t) { return t.name == "shipped" && t.error.has_value(); });
     for (ClaimTime& time : result_.times) {
@@ -898,9 +890,16 @@ class Flow {
       result_.times.insert(result_.times.begin(), std::move(shipped));
     }
     compare_times(result_);
+    return {};
+  }
+
+  /// Nothing of the search is in what ships.
+  void ships_baseline(const std::string& mode) {
+    whole_.program.clear();
+    result_.form = "baseline";
+    result_.shipped_baseline = mode;
     for (auto& region : result_.regions) region.used = false;
     for (auto& fusion : result_.fusions) fusion.used = false;
-    return {};
   }
 
   Status finish() {
@@ -974,10 +973,11 @@ class Flow {
   Whole whole_;
   bool checked_ = false;  ///< the captured program: the time may be over before
   Evidence evidence_;
-  ShipRequest shipped_;            ///< what lies in the shipped folder
-  std::string hopeless_;           ///< why no search could win; empty where one may
-  std::string verified_baseline_;  ///< the one that was shipped and passed
-  std::string unjudged_baseline_;  ///< one that could not be run or judged as shipped
+  ShipRequest shipped_;                                        ///< what lies in the shipped folder
+  std::optional<std::pair<ShipRequest, VerifyReply>> proved_;  ///< what was found, with its proof
+  std::string hopeless_;                                       ///< why no search could win; empty where one may
+  std::string verified_baseline_;                              ///< the one that was shipped and passed
+  std::string unjudged_baseline_;                              ///< one that could not be run or judged as shipped
   ResultDocument result_;
 };
 

@@ -66,7 +66,8 @@ struct OptimizeWorld {
 };
 
 /// Captures, verifies a program of aten steps, searches the regions, composes, verifies, ships and times the claim.
-/// A run that was cancelled still ends here, with what it has and the outcome `interrupted`.
+/// A run that was cancelled still ends here, with what it has and the outcome `interrupted`: in the search it is
+/// proved, and timed beside eager; later what is proved by then ships, and nothing is waited for.
 ///
 /// Errors: those of the task (the oracle's kinds), of the store and of the disk; `task_changed` where a resumed run's
 /// source differs. Once the run is in the store, an error leaves it there as `failed`, and --resume can go on from it.

@@ -91,6 +91,10 @@ double seconds_in(const ResultDocument& r, std::string_view phase) {
 std::string text(const Conclusion& r) {
   if (r.outcome == "searched") return "searched; nothing was put together or shipped (--resume does)";
   const auto& headline = r.headline;
+  if (r.outcome == "interrupted" && !headline) {
+    if (r.form.empty()) return "interrupted; nothing was put together or shipped (--resume does)";
+    return r.form == "baseline" ? "nothing proved (interrupted)" : "proved, not timed (interrupted)";
+  }
   std::string out = headline ? suite::headline_text(headline) : std::string("no improvement");
   if (headline && r.form != "baseline" && headline->baseline != r.best_baseline && r.speedup_best_baseline > 0) {
     out += fmt::format(", {:.2f}x against the best baseline, {}", r.speedup_best_baseline,

@@ -151,6 +151,8 @@ Result<RunRecord> Store::run(std::string_view id) const {
   if (found.empty() && id == "latest") {
     PLANISH_TRY(auto newest, runs(1));
     if (!newest.empty()) return std::move(newest.front());
+    return fail("no_such_run", fmt::format("the store {} has no run yet", impl_->file.string()),
+                "planish optimize TASK.py makes one");
   }
   if (found.empty()) {
     return fail("no_such_run", fmt::format("the store {} has no run {}", impl_->file.string(), id),

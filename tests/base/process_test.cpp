@@ -208,11 +208,14 @@ TEST_CASE("folders of owners that were killed are removed, those in use are not"
   std::filesystem::create_directories(other);
   std::filesystem::create_directory_symlink(other, root->path() / "planish-own-link");
   REQUIRE(write_file(dead / "inside" / "file", "x").has_value());
-  CHECK(remove_ownerless_folders({"planish-own-"}, 3600) == 0);  // too young to tell
+  CHECK(used->path().filename().string().starts_with("planish-own-"));
+  std::filesystem::create_directories(root->path() / "planish-new-unowned");  // somebody is about to lock it
+  CHECK(remove_ownerless_folders({"planish-own-"}, 3600) == 0);               // too young to tell
   CHECK(remove_ownerless_folders({"planish-own-"}, 0) == 1);
   CHECK_FALSE(std::filesystem::exists(dead));
   CHECK(std::filesystem::exists(used->path()));
   CHECK(std::filesystem::exists(other));
+  CHECK(std::filesystem::exists(root->path() / "planish-new-unowned"));
   if (before == nullptr) {
     ::unsetenv("TMPDIR");
   } else {

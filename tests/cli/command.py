@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ class Home:
     """The folder that stands for a user's home. `run` returns what the shell would see."""
 
     path: Path
+    #: Variables of all its commands.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PLANISH_", "XDG_"))}
@@ -28,7 +30,7 @@ class Home:
             kept["PLANISH_PYTHON"] = os.environ["PLANISH_PYTHON"]
         home = str(self.path)
         kept |= {"HOME": home, "XDG_DATA_HOME": f"{home}/data", "XDG_CACHE_HOME": f"{home}/cache", "XDG_CONFIG_HOME": f"{home}/config"}
-        return kept | (extra or {})
+        return kept | dict(self.settings) | (extra or {})
 
     def run(self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [str(BINARY), *arguments]

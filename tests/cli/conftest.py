@@ -1,12 +1,21 @@
-"""One optimised task, shared by the tests that look at what it left behind."""
+"""What tests share: one optimised task, for those that look at what it left behind, and one warm evaluator, for those that look at verdicts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from command import Home
 from optimised_task import SMALL, Optimised
+from serving import asked_by_all
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of commands whose evaluator is warm: for what does not hang on where it is asked. Importing torch is most of a small proof."""
+    with asked_by_all(Home(tmp_path_factory.mktemp("warm"))) as environment:
+        yield environment
 
 
 @pytest.fixture(scope="session")

@@ -80,11 +80,11 @@ CASES: dict[str, Case] = {
 
 
 @pytest.fixture(scope="session")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, subprocess.CompletedProcess[str]]]:
-    """Those that are alone, two at a time: most of each is the import of torch. The rest as a suite, under `suite`."""
+def homes(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, subprocess.CompletedProcess[str]]]:
+    """Those that are alone, two at a time, by the warm evaluator; the rest as a suite, under `suite`."""
 
     def attempt(folder: Path, name: str, case: Case) -> tuple[Home, subprocess.CompletedProcess[str]]:
-        home = Home(folder)
+        home = Home(folder, warm)
         write(folder, name, case)
         limit = ["--task-timeout", f"{case.timeout}s"] if case.timeout else []
         return home, home.run("optimize", f"{name}.py", *NO_TIMES, "--budget", "1s", "--json", *limit)
@@ -166,11 +166,11 @@ def refused(done: subprocess.CompletedProcess[str], kind: str, code: int, *words
     return message
 
 
-def test_a_flood_on_stdout_is_no_trouble(home: Home) -> None:
+def test_a_flood_on_stdout_is_no_trouble(warm: dict[str, str], home: Home) -> None:
     """A file that prints megabytes on both streams when imported, and then fails: its noise is not ours."""
     flood = "import os\nfor _ in range(400):\n    os.write(1, b'x' * 65536)\n    os.write(2, b'y' * 65536)\n"
     task = home.task(flood + "x = 1\n", "flood.py")
-    done = home.run("optimize", task, *NO_TIMES, "--json")
+    done = home.run("optimize", task, *NO_TIMES, "--json", env=warm)
     refused(done, "no_model", 2, "flood.py")
     assert len(done.stdout) + len(done.stderr) < 10_000
 
@@ -201,16 +201,16 @@ def test_a_task_that_may_not_be_read(home: Home) -> None:
     assert home.store_bytes() == {}
 
 
-def test_verbose_shows_the_traceback_of_our_own_faults(home: Home) -> None:
+def test_verbose_shows_the_traceback_of_our_own_faults(warm: dict[str, str], home: Home) -> None:
     """An exception that nobody foresaw has a traceback, with --verbose only."""
     # A metaclass whose class check raises is nothing that a task loader foresees.
     source = HEAD + "class Odd(type(nn.Module)):\n    @property\n    def __mro__(cls): raise KeyError('odd')\n"
     source += "class Model(nn.Module):\n    def forward(self, x): return x\n    def named_buffers(self, *a, **k): raise LookupError('odd')\n"
     source += "def get_inputs(): return [torch.randn(2)]\n"
     task = home.task(source, "odd.py")
-    quiet = home.run("optimize", task, *NO_TIMES)
+    quiet = home.run("optimize", task, *NO_TIMES, env=warm)
     assert quiet.returncode == 2 and "Traceback" not in quiet.stderr and "odd.py" in quiet.stderr
-    loud = home.run("optimize", task, *NO_TIMES, "-v")
+    loud = home.run("optimize", task, *NO_TIMES, "-v", env=warm)
     assert "Traceback" in loud.stderr and "LookupError" in loud.stderr
 
 

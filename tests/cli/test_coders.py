@@ -94,8 +94,8 @@ class Searched:
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
-    home = Home(tmp_path_factory.mktemp("coders"))
+def searched(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    home = Home(tmp_path_factory.mktemp("coders"), warm)
     task = home.task(DEEP)
     home.task(CODER, "coder.py")
     command = ("optimize", task, "--target", "cpu", "--baselines", "none", "--budget", "0s", "--strategy", "coders", "--coder", "python3 coder.py")
@@ -130,9 +130,9 @@ say(finished=True)
 )
 
 
-def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_is_better_than_the_built_in_coder_wins(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
     """The row is computed once: a factor of more than ten in the arithmetic, which no noise hides."""
-    home = Home(tmp_path_factory.mktemp("better"))
+    home = Home(tmp_path_factory.mktemp("better"), warm)
     home.task(ONE, "coder.py")
     command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "10", "--coder", "python3 coder.py")
     code, result = home.document(*command)
@@ -170,14 +170,14 @@ def test_a_run_is_resumed_with_its_turns(searched: Searched) -> None:
     assert len(shown["evaluations"]) >= before and shown["turns"] == searched.shown["turns"]
 
 
-def test_coders_alone_need_a_coder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    home = Home(tmp_path_factory.mktemp("alone"))
+def test_coders_alone_need_a_coder(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("alone"), warm)
     code, document = home.document("optimize", home.task(TASK), "--strategy", "coders")
     assert code == 2 and "--coder" in document["error"]["hint"], document
 
 
-def test_a_coder_that_fails_costs_its_seat_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
-    home = Home(tmp_path_factory.mktemp("failing"))
+def test_a_coder_that_fails_costs_its_seat_alone(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("failing"), warm)
     command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--strategy", "coders")
     done = home.run(*command, "--coder", "echo here is why >&2; exit 3", "--json")
     assert done.returncode == 0, done.stderr
@@ -236,9 +236,9 @@ say(finished=True)
 )
 
 
-def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_coder_may_write_the_whole_task(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
     """In place of all regions and of what lies between them; judged at the task's own boundary, composed, verified and derived again."""
-    home = Home(tmp_path_factory.mktemp("whole"))
+    home = Home(tmp_path_factory.mktemp("whole"), warm)
     home.task(WHOLE, "coder.py")
     command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "24", "--coder", "python3 coder.py")
     code, result = home.document(*command)
@@ -283,9 +283,9 @@ def spoken(text: str) -> Reply:
     return 200, {"content-type": "text/event-stream"}, "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
 
 
-def test_language_models_take_seats(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_language_models_take_seats(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
     """A scripted server in the place of a model: it sees the region, is told what was wrong, and its program is judged."""
-    home = Home(tmp_path_factory.mktemp("models"))
+    home = Home(tmp_path_factory.mktemp("models"), warm)
     template = ONE[ONE.index('"""') + 3 : ONE.index('"""', ONE.index('"""') + 3)].replace("\\n", "\n")
 
     def script(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
@@ -310,7 +310,7 @@ def test_language_models_take_seats(tmp_path_factory: pytest.TempPathFactory) ->
     assert any("compile_error" in str(m["content"]) for m in bodies[1]["messages"]), bodies[1]
 
 
-def test_seats_for_models_need_a_model(tmp_path_factory: pytest.TempPathFactory) -> None:
-    home = Home(tmp_path_factory.mktemp("no-models"))
+def test_seats_for_models_need_a_model(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("no-models"), warm)
     code, document = home.document("optimize", home.task(TASK), "--models", "1", "--target", "cpu")
     assert code in (2, 3) and document["error"]["kind"] == "no_models" and document["error"]["hint"], document

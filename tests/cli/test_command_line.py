@@ -77,6 +77,8 @@ def test_usage_errors(home: Path, arguments: list[str]) -> None:
         (["optimize", "task.py", "--baselines", "max_autotun"], "there is no baseline 'max_autotun'", "did you mean 'max_autotune'?"),
         (["optimize", "task.py", "two.py"], "", "planish optimize --help"),
         (["verify", "task.py"], "no solution was named: a shipped folder, or a Python file", "for example planish verify model.py planish-model; "),
+        (["optimize", "task.py", "--budget"], "--budget needs a value: time to search for", "planish optimize --help says what it takes"),
+        (["runs", "--limit"], "--limit needs a value: ", "planish runs --help says what it takes"),
         (["export"], "no run was named: a run (its id, the beginning of it, or latest)", "for example planish export latest --form file; "),
         (["suite"], "no folder was named: tasks: Python files", "for example planish suite tasks --budget 30s; "),
         (["patterns", "show"], "no id was named: its id, or the beginning of it", "for example planish patterns show 3f9a; "),
@@ -135,6 +137,8 @@ def test_an_empty_store_has_no_runs_and_is_not_created(home: Path) -> None:
     shown = run(home, "show", "x", "--json")
     assert shown.returncode == 2
     assert json.loads(shown.stdout)["error"]["kind"] == "no_such_run"
+    latest = json.loads(run(home, "show", "latest", "--json").stdout)["error"]
+    assert latest["message"].endswith("has no run yet") and latest["hint"] == "planish optimize TASK.py makes one"
     resumed = run(home, "optimize", "--resume", "x")
     assert resumed.returncode == 2 and "no run x" in resumed.stderr
     assert not (home / "data").exists()
@@ -235,7 +239,7 @@ def test_a_file_of_settings_that_cannot_be_read_is_what_is_wrong(home: Path) -> 
     assert gone.returncode == 2 and "gone.toml: no such file of settings" in gone.stderr
     assert "there is no verb 'rnus'" in run(home, "--config", "broken.toml", "rnus").stderr
     assert "no verb was named" in run(home, "--config", "broken.toml").stderr
-    assert "FILE missing" in run(home, "runs", "--store").stderr, "an option without its value"
+    assert "error: --store needs a value: where runs are kept" in run(home, "runs", "--store").stderr, "an option without its value"
     (home / "planish.toml").write_text("[runs\n")
     assert "planish.toml: not TOML at line 1" in run(home, "runs").stderr
     assert run(home, "--no-config", "runs").returncode == 0

@@ -293,8 +293,8 @@ def test_errors_are_named(home: Home, arguments: list[str], kind: str, words: st
     assert lines(done.stderr, "hint: ")
 
 
-def test_a_task_with_neighbours_ships_with_them(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_task_with_neighbours_ships_with_them(warm: dict[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, warm)
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "planish_test_helper.py").write_text("import torch\n\ndef act(x):\n    return torch.relu(x) * 2\n")
     source = "from planish_test_helper import act\nimport torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return act(x)\n"

@@ -52,8 +52,8 @@ print(json.dumps({{"finished": True}}), flush=True)
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    home = Home(tmp_path_factory.mktemp("opaque"))
+def home(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("opaque"), warm)
     home.task(TASK)
     home.task(NEW, "right.py")
     return home

@@ -51,7 +51,7 @@ class Recorded:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+def recorded(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     home = Home(tmp_path_factory.mktemp("recorded"))
     with server(moody()) as (address, _):
         (home.path / "planish.toml").write_text(model_toml(address, extra='key_env = "RECORD_KEY"'))
@@ -72,7 +72,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
             "--judge",
             "model",
         )
-        code, result = home.document(*command, "--record", "tape", env={"RECORD_KEY": KEY})
+        code, result = home.document(*command, "--record", "tape", env={"RECORD_KEY": KEY, **warm})
     assert code == 0, result
     yield Recorded(home, home.path / "tape", result, home.document("show", result["run"])[1])
 
@@ -150,10 +150,10 @@ def test_what_a_recording_cannot_be(recorded: Recorded, tmp_path: Path) -> None:
         assert code != 0 and document["error"]["kind"] == kind, (broken[:80], document)
 
 
-def test_a_run_without_models_is_recorded_too(tmp_path: Path) -> None:
+def test_a_run_without_models_is_recorded_too(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "6", "--seed", "3")
-    code, result = home.document(*command, "--record", "tape")
+    code, result = home.document(*command, "--record", "tape", env=warm)
     assert code == 0, result
     code, again = home.document("optimize", "task.py", "--replay", "tape", env=NOWHERE)
     assert code == 0 and same(again) == same(result), again

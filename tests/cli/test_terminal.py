@@ -12,8 +12,8 @@ from terminal import OnTerminal
 OPTIMISE = ("--target", "cpu", "--baselines", "none", "--no-serve")
 
 
-def test_the_answer_to_ctrl_c_stays_and_no_time_is_left_any_more(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_the_answer_to_ctrl_c_stays_and_no_time_is_left_any_more(warm: dict[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, warm)
     with OnTerminal(home, "optimize", home.task(SMALL, "small.py"), *OPTIMISE, "--budget", "120s") as command:
         command.until(lambda text: " tried, " in text and "s left" in text, 240)
         before = len(command.bytes)
@@ -29,8 +29,8 @@ def test_the_answer_to_ctrl_c_stays_and_no_time_is_left_any_more(tmp_path: Path)
         assert any(line.startswith("next: planish optimize --resume ") for line in command.screen())
 
 
-def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_second_ctrl_c_ends_at_once(warm: dict[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, warm)
     with OnTerminal(home, "optimize", home.task(SMALL, "small.py"), *OPTIMISE, "--budget", "120s") as command:
         command.until(lambda text: " tried, " in text, 240)
         command.press(b"\x03")

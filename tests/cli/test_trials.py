@@ -14,8 +14,8 @@ from command import Home
 from optimised_task import SMALL, Optimised
 
 
-def test_a_dry_run_names_regions_budget_and_folder_and_leaves_nothing(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_dry_run_names_regions_budget_and_folder_and_leaves_nothing(warm: dict[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, warm)
     home.task(SMALL, "small.py")
     code, document = home.document("optimize", "small.py", "--target", "cpu", "--budget", "7s", "--baselines", "compile", "--dry-run")
     assert code == 0 and document["outcome"] == "dry_run"
@@ -25,8 +25,8 @@ def test_a_dry_run_names_regions_budget_and_folder_and_leaves_nothing(tmp_path: 
     assert not (tmp_path / "planish-out").exists() and not home.store_bytes()
 
 
-def test_a_dry_run_of_a_bad_task_is_its_error(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_dry_run_of_a_bad_task_is_its_error(warm: dict[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, warm)
     home.task("x = 1\n", "bad.py")
     code, document = home.document("optimize", "bad.py", "--target", "cpu", "--dry-run")
     assert code == 2 and document["error"]["kind"] == "no_model"

@@ -63,49 +63,49 @@ def test_verify_proves_a_shipped_folder(optimised: Optimised) -> None:
         assert document["program"] is None
 
 
-def test_verify_finds_a_shipped_folder_that_was_changed(optimised: Optimised, tmp_path: Path) -> None:
+def test_verify_finds_a_shipped_folder_that_was_changed(warm: dict[str, str], optimised: Optimised, tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.task(SMALL, "small.py")
     subprocess.run(["cp", "-r", str(optimised.shipped), str(tmp_path / "changed")], check=True)
     module = tmp_path / "changed" / "module.py"
     module.write_text(module.read_text() + "\n_forward = ModelNew.forward\nModelNew.forward = lambda self, x: _forward(self, x) * 1.001\n")
-    code, document = home.document("verify", "small.py", "changed", "--target", "cpu", "--seeds", "1")
+    code, document = home.document("verify", "small.py", "changed", "--target", "cpu", "--seeds", "1", env=warm)
     assert code == 1, document
     assert not document["verified"]
 
 
-def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
+def test_verify_judges_an_honest_solution(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task(solution("1e-5 * torch.tanh(x)"), "honest.py")
-    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench")
+    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench", env=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "verified: honest.py")
     assert "says: correct" in done.stdout
     assert "held by      " in done.stdout and "no capabilities" in done.stdout
 
 
-def test_verify_judges_zeros_that_pass_for_kernelbench(tmp_path: Path) -> None:
+def test_verify_judges_zeros_that_pass_for_kernelbench(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task(solution("torch.zeros_like(x)"), "zeros.py")
-    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench")
+    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "2", "--compat", "kernelbench", env=warm)
     assert code == 1, document
     assert not document["verified"] and document["outcome"] == "wrong"
     assert document["kernelbench"]["correct"] is True and document["kernelbench"]["trials"] == 5
 
 
-def test_verify_says_where_kernelbenchs_rule_does_not_apply(tmp_path: Path) -> None:
+def test_verify_says_where_kernelbenchs_rule_does_not_apply(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     text = TINY[: TINY.index("def get_init_inputs")]
     task, other = home.task(text), home.task(solution("1e-5 * torch.tanh(x)"), "honest.py")
-    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "1", "--compat", "kernelbench")
+    done = home.run("verify", task, other, "--target", "cpu", "--seeds", "1", "--compat", "kernelbench", env=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "KernelBench's own rule was not asked" in done.stdout and "defines no get_init_inputs" in done.stdout
 
 
-def test_verify_names_what_a_solution_lacks(tmp_path: Path) -> None:
+def test_verify_names_what_a_solution_lacks(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     task, other = home.task(TINY), home.task("x = 1\n", "nothing.py")
-    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "1")
+    code, document = home.document("verify", task, other, "--target", "cpu", "--seeds", "1", env=warm)
     assert code in (1, 2)
     assert "ModelNew" in json.dumps(document)
 
@@ -195,7 +195,7 @@ def states(home: Home) -> list[tuple[str, str]]:
     return [(row["run"], row["state"]) for row in home.document("runs")[1]["runs"]]
 
 
-def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     task = home.task(SMALL, "small.py")
     command = home.start("optimize", task, *QUICK, "--budget", "300s", "--json", "--out", "out")
@@ -211,7 +211,7 @@ def test_an_interrupt_ends_with_what_there_is_and_the_run_goes_on(tmp_path: Path
     assert until(lambda: not processes_with(str(tmp_path)), 10), processes_with(str(tmp_path))
     before = len(home.document("show", result["run"])[1]["evaluations"])
     # Given again, the budget wins over the one of the run.
-    code, resumed = home.document("optimize", "--resume", result["run"], "--budget", "1s")
+    code, resumed = home.document("optimize", "--resume", result["run"], "--budget", "1s", env=warm)
     assert code in (0, 1), resumed
     assert resumed["run"] == result["run"] and resumed["outcome"] in ("improved", "no_improvement")
     assert states(home) == [(result["run"], "finished")]
@@ -246,7 +246,7 @@ def test_an_interrupt_while_capturing_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", ["capturing", "searching"])
-def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: str) -> None:
+def test_kill_9_leaves_no_process_and_a_readable_store(warm: dict[str, str], tmp_path: Path, after: str) -> None:
     home = Home(tmp_path)
     task = home.task(SMALL, "small.py")
     command = home.start("optimize", task, *QUICK, "--budget", "300s")
@@ -265,7 +265,7 @@ def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: st
         assert rows == [(run, "killed")]
         with contextlib.closing(sqlite3.connect(tmp_path / "data" / "planish" / "store.db")) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        code, resumed = home.document("optimize", "--resume", run, "--budget", "1s")
+        code, resumed = home.document("optimize", "--resume", run, "--budget", "1s", env=warm)
         assert code in (0, 1), resumed
         assert resumed["run"] == run
         # What the killed process had decided and what the other one did are one search: both are derived again, from one seed.

@@ -100,19 +100,19 @@ def test_forms_exclude_each_other(broken: Home) -> None:
     assert done.returncode == 2 and "did you mean 'junit'?" in done.stderr
 
 
-def test_verify_reads_a_solution_from_stdin_and_says_in_both_forms_what_is_wrong(tmp_path: Path) -> None:
+def test_verify_reads_a_solution_from_stdin_and_says_in_both_forms_what_is_wrong(warm: dict[str, str], tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.task(SMALL, "small.py")
     arguments = ["verify", "small.py", "-", "--target", "cpu", "--seeds", "1"]
-    said = home.run(*arguments, "--format", "github", input=ZEROS)
+    said = home.run(*arguments, "--format", "github", input=ZEROS, env=warm)
     assert said.returncode == 1 and "NOT verified" in said.stdout
     assert not lines(said.stderr, "next:"), "what came on stdin cannot be given again by a line to copy"
     assert lines(said.stdout, "::error file=small.py,title=planish%3A small::wrong: ")
-    kept = home.run(*arguments, "--format", "junit", input=ZEROS)
+    kept = home.run(*arguments, "--format", "junit", input=ZEROS, env=warm)
     assert kept.returncode == 1 and cases(kept.stdout) == {"small": "failure"}
     right = ZEROS.replace("x * 0", "torch.sigmoid(torch.tanh(x) * self.scale + x * x) * x")
     right = right.replace("super().__init__()", "super().__init__()\n        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, width))")
-    good = home.run(*arguments, "--format", "junit", input=right)
+    good = home.run(*arguments, "--format", "junit", input=right, env=warm)
     assert good.returncode == 0 and cases(good.stdout) == {"small": "system-out"}, good.stdout
 
 
@@ -145,7 +145,7 @@ def test_an_interrupt_leaves_no_copy_of_stdin(tmp_path: Path) -> None:
     home.task(SMALL, "small.py")
     (tmp_path / "tmp").mkdir()
     python = tmp_path / "python"  # the first thing that looks at the task, for as long as it is let
-    python.write_text('#!/bin/sh\nsleep 5\n')
+    python.write_text("#!/bin/sh\nsleep 5\n")
     python.chmod(0o755)
     room = {"TMPDIR": str(tmp_path / "tmp"), "PLANISH_PYTHON": str(python)}
     verify = subprocess.Popen([str(BINARY), "verify", "-", "small.py"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=home.environment(room), cwd=tmp_path)

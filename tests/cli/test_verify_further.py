@@ -28,16 +28,16 @@ UNSTEADY = NEW + "        return torch.softmax(2 * x, dim=1) * (1 + (random.rand
 NARROW_TASK = TASK + "\ndef get_input_variants():\n    return [[torch.randn(3, 50), 1]]\n"
 
 
-def verdict(folder: Path, task: str, solution: str) -> tuple[int, dict[str, Any]]:
+def verdict(warm: dict[str, str], folder: Path, task: str, solution: str) -> tuple[int, dict[str, Any]]:
     home = Home(folder)
     (folder / "task.py").write_text(task)
     (folder / "solution.py").write_text(solution)
-    return home.document("verify", "task.py", "solution.py", "--target", "cpu", "--seeds", "2", "--compat", "none", "--no-serve")
+    return home.document("verify", "task.py", "solution.py", "--target", "cpu", "--seeds", "2", "--compat", "none", env=warm)
 
 
 @pytest.mark.parametrize(("solution", "outcome"), [(RIGHT, "ok"), (NARROW, "wrong"), (FRAGILE, "launch_failed")])
-def test_a_solution_is_judged_at_the_other_shapes_that_the_task_names(solution: str, outcome: str, tmp_path: Path) -> None:
-    code, document = verdict(tmp_path, TASK + SHAPES, solution)
+def test_a_solution_is_judged_at_the_other_shapes_that_the_task_names(warm: dict[str, str], solution: str, outcome: str, tmp_path: Path) -> None:
+    code, document = verdict(warm, tmp_path, TASK + SHAPES, solution)
     assert document["outcome"] == outcome and code == (0 if outcome == "ok" else 1), document
     further = [case["variant"] for case in document["cases"] if "variant" in case]
     assert further == ([1, 1, 2, 2] if outcome == "ok" else [1]), further
@@ -45,26 +45,26 @@ def test_a_solution_is_judged_at_the_other_shapes_that_the_task_names(solution: 
         assert "other shapes, the 1. of get_input_variants()" in document["message"]
 
 
-def test_at_its_own_shapes_alone_it_passes_where_the_task_names_no_others(tmp_path: Path) -> None:
-    code, document = verdict(tmp_path, TASK, NARROW)
+def test_at_its_own_shapes_alone_it_passes_where_the_task_names_no_others(warm: dict[str, str], tmp_path: Path) -> None:
+    code, document = verdict(warm, tmp_path, TASK, NARROW)
     assert code == 0 and document["verified"] and not any("variant" in case for case in document["cases"])
     assert document["memory"] == [], "compute-sanitizer is for GPUs"
 
 
-def test_other_shapes_that_the_model_cannot_take_are_the_tasks_fault(tmp_path: Path) -> None:
-    code, document = verdict(tmp_path, NARROW_TASK, RIGHT)
+def test_other_shapes_that_the_model_cannot_take_are_the_tasks_fault(warm: dict[str, str], tmp_path: Path) -> None:
+    code, document = verdict(warm, tmp_path, NARROW_TASK, RIGHT)
     assert code == 2 and document["error"]["kind"] == "forward_failed", document
     assert "with the 1. of get_input_variants()" in document["error"]["message"]
-    code, document = verdict(tmp_path, TASK + "\ndef get_input_variants():\n    return 3\n", RIGHT)
+    code, document = verdict(warm, tmp_path, TASK + "\ndef get_input_variants():\n    return 3\n", RIGHT)
     assert code == 2 and document["error"]["kind"] == "inputs_failed" and "returns a int" in document["error"]["message"]
 
 
-def test_results_that_differ_to_the_bit_are_said_and_refuse_nothing(tmp_path: Path) -> None:
-    code, document = verdict(tmp_path, TASK, UNSTEADY)
+def test_results_that_differ_to_the_bit_are_said_and_refuse_nothing(warm: dict[str, str], tmp_path: Path) -> None:
+    code, document = verdict(warm, tmp_path, TASK, UNSTEADY)
     assert code == 0 and document["verified"], document["message"]
     assert any(not case["same_bits"] and case["runs"] > 1 for case in document["cases"])
     (note,) = [note["text"] for note in document["accuracy"]["notes"] if note["kind"] == "bits_differ"]
     assert note.endswith("eager's do not")
-    code, document = verdict(tmp_path, TASK, RIGHT)
+    code, document = verdict(warm, tmp_path, TASK, RIGHT)
     assert code == 0 and all(case["same_bits"] and case["runs"] >= 1 for case in document["cases"])
     assert [note["kind"] for note in document["accuracy"]["notes"]] == []

@@ -6,10 +6,16 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from snippets import ROOT, Page, pages, read_page, shortened
+
+sys.path.insert(0, str(ROOT / "tests" / "cli"))
+
+from command import Home
+from serving import asked_by_all
 
 PAGES = pages()
 #: An environment that Planish was installed into, as its Python's path: the snippets run there, as they do for who has a wheel and no checkout.
@@ -17,6 +23,16 @@ INSTALLED = os.environ.get("PLANISH_SNIPPETS_PYTHON", "")
 PYTHON = INSTALLED or sys.executable
 BUILD = Path(os.environ.get("PLANISH_BUILD", ROOT / "build"))
 TASKS = ("examples",)  # what pages name by its path in the repository
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of commands that ask a warm evaluator: torch is imported once for all pages. What is installed asks its own."""
+    if INSTALLED:
+        yield {}
+        return
+    with asked_by_all(Home(tmp_path_factory.mktemp("warm"))) as settings:
+        yield settings
 
 
 def environment(folder: Path, searches: bool = True) -> dict[str, str]:
@@ -36,8 +52,8 @@ def lay_out(page: Page, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def run(command: list[str], folder: Path, limit: float, searches: bool = True) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, env=environment(folder, searches), capture_output=True, text=True, timeout=limit, check=False)
+def run(command: list[str], folder: Path, warm: dict[str, str], searches: bool = True) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=environment(folder, searches) | warm, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_pages_for_users_have_snippets() -> None:
@@ -49,25 +65,25 @@ PROGRAMS = [(page, needed) for page in PAGES for needed in page.programs]
 
 
 @pytest.mark.parametrize(("page", "needed"), PROGRAMS, ids=[f"{page.name} {needed}".strip() for page, needed in PROGRAMS])
-def test_programs_run(page: Page, needed: str, tmp_path: Path) -> None:
+def test_programs_run(page: Page, needed: str, warm: dict[str, str], tmp_path: Path) -> None:
     ask = f"import importlib.util as u, sys; sys.exit(u.find_spec({needed!r}) is None)"
     if needed and subprocess.run([PYTHON, "-c", ask], check=False).returncode != 0:
         pytest.skip(f"{needed} is not installed")
     lay_out(page, tmp_path)
     (tmp_path / "page.py").write_text(shortened(page.programs[needed]))
-    done = run([PYTHON, "page.py"], tmp_path, 900, page.searches)
+    done = run([PYTHON, "page.py"], tmp_path, warm, page.searches)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.commands], ids=lambda p: p.name)
-def test_commands_run(page: Page, tmp_path: Path) -> None:
+def test_commands_run(page: Page, warm: dict[str, str], tmp_path: Path) -> None:
     lay_out(page, tmp_path)
     gained = True
     for command in page.commands:
         words = shlex.split(shortened(command))
         if words[:2] == ["planish", "export"] and not gained:
             words.append("--original")
-        done = run(words, tmp_path, 900)
+        done = run(words, tmp_path, warm)
         allowed = (0, 1) if words[:2] == ["planish", "optimize"] else (0,)  # 1: nothing was gained, which hangs on the machine
         gained = gained and done.returncode == 0
         assert done.returncode in allowed, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
@@ -128,7 +144,7 @@ def test_wrong_snippets_are_noticed(tmp_path: Path) -> None:
     page = read_page(path)
     lines = page.programs[""].splitlines()
     assert lines[2] == "x = 1" and lines[8] == "assert x == y" and page.commands == ["false"]
-    for number, (test, said) in enumerate(((lambda p, f: test_programs_run(p, "", f), "line 9"), (test_commands_run, "false"))):
+    for number, (test, said) in enumerate(((lambda p, f: test_programs_run(p, "", {}, f), "line 9"), (lambda p, f: test_commands_run(p, {}, f), "false"))):
         (tmp_path / str(number)).mkdir()
         with pytest.raises(AssertionError, match=said):
             test(page, tmp_path / str(number))

@@ -183,6 +183,8 @@ class FakeEvaluator : public EvaluatorApi {
   std::vector<ClaimRequest> claims;
   CancelToken cancel;
   int cancel_after = 0;
+  std::string cancel_in;    ///< what a person interrupts: compose, verify, verify a baseline, claim
+  bool ends_calls = false;  ///< from now on that ends them
   FakeShipper* shipper = nullptr;
 
   Result<OpenReply> open(const OpenRequest& request) override {
@@ -210,6 +212,7 @@ class FakeEvaluator : public EvaluatorApi {
   Result<Evaluation> evaluate(const EvaluateRequest& request) override {
     const std::scoped_lock lock(mutex_);
     if (late == "evaluate") return fail("out_of_time", "too late");
+    if (ends_calls && cut("compose")) return fail("interrupted", "interrupted");
     evaluated.push_back(request.program.text());
     if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * evaluate_seconds)));
     if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
@@ -249,6 +252,8 @@ class FakeEvaluator : public EvaluatorApi {
   Result<VerifyReply> verify(const VerifyRequest&) override {
     if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * verify_seconds)));
     if (late == "verify") return fail("out_of_time", "too late");
+    if (cut(shipper->shipped.back().baseline.empty() ? "verify" : "verify a baseline"))
+      return fail("interrupted", "interrupted");
     ++verified;
     VerifyReply out;
     const std::string baseline =
@@ -273,6 +278,7 @@ class FakeEvaluator : public EvaluatorApi {
   Result<ClaimReply> claim(const ClaimRequest& request) override {
     claims.push_back(request);
     if (late == "claim") return fail("out_of_time", "too late");
+    if (cut("claim")) return fail("interrupted", "interrupted");
     ClaimReply out;
     const auto add = [&](const std::string& name, double ms, double wide) {
       ClaimTime time;
@@ -301,10 +307,16 @@ class FakeEvaluator : public EvaluatorApi {
     return out;
   }
   Status close(const std::string&) override { return {}; }
+  void end_when_interrupted() override { ends_calls = true; }
   std::string source = "sha";
   int verified = 0;  ///< calls of verify() that were answered
 
  private:
+  bool cut(std::string_view what) {
+    if (ends_calls && cancel_in == what) cancel.cancel();
+    return ends_calls && cancel.cancelled();
+  }
+
   std::mutex mutex_;
 };
 

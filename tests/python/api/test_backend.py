@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,10 @@ def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     environment["PLANISH_BIN"] = str(tmp_path / "none")
     done = subprocess.run([sys.executable, "-m", "planish"], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 3 and "error:" in done.stderr and "hint:" in done.stderr
+
+
+def test_torch_finds_it_by_its_name_in_a_checkout_as_where_it_is_installed() -> None:
+    declared = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]["entry-points"]["torch_dynamo_backends"]
+    beside = importlib.metadata.PathDistribution(PACKAGE.parent / "planish.egg-info")
+    assert {point.name: point.value for point in beside.entry_points if point.group == "torch_dynamo_backends"} == declared
+    assert "planish" in importlib.metadata.entry_points(group="torch_dynamo_backends").names

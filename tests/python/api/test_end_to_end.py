@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli"))
+
+from command import Home
+from serving import asked_by_all
+
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("PLANISH_BUILD", ROOT / "build"))
 
@@ -127,6 +132,9 @@ def test_a_function_over_a_module_runs_its_program(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_captured_whole_runs_in_pieces(tmp_path: Path) -> None:
-    said = run(PIECES, tmp_path)
+    """Each graph is a run of its own: they ask one warm evaluator."""
+    (tmp_path / "warm").mkdir()
+    with asked_by_all(Home(tmp_path / "warm")) as warm:
+        said = run(PIECES, tmp_path, **warm)
     assert "1 of 1 graphs" in said or "1 of 2 graphs" in said or "1 of 3 graphs" in said, said
     assert "user_script.py:" in said
