@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/attention/attention.h"
@@ -13,6 +14,8 @@ namespace planish::codegen::attention {
 /// row · r + key · k + constant ≥ 0, of a query r and a key k by their places.
 struct PlaceTest {
   std::int64_t row = 0, key = 0, constant = 0;
+  /// Integer nodes, each so many times, that `constant` grows by on the device: a sequence's length, say.
+  std::vector<std::pair<int, std::int64_t>> known = {};
 };
 
 /// Where sequences begin, and the last one ends: integers of an input, so many elements apart.

@@ -13,14 +13,42 @@
 #include "softmax.cuh"
 #include "types.cuh"
 
-/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask.
+/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask. `last`: of keys in
+/// pages the last one that counts.
 struct AttentionSpan {
   int begin, end, free_begin, free_end;
+  int last = 0;
 };
+
+/// What a policy need not have: keys of a page, where keys lie in pages, and how many numbers of a unit say which of
+/// its keys count.
+template <typename P>
+PL_DEVICE constexpr auto attention_page(int) -> decltype(P::page + 0) {
+  return P::page;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_page(long) {
+  return 0;
+}
+template <typename P>
+PL_DEVICE constexpr auto attention_bounds(int) -> decltype(P::bounds + 0) {
+  return P::bounds;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_bounds(long) {
+  return 0;
+}
+
+template <int count>
+struct AttentionBounds {
+  int bounds[count];
+};
+template <>
+struct AttentionBounds<0> {};
 
 /// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
 template <typename P>
-struct AttentionPart {
+struct AttentionPart : AttentionBounds<attention_bounds<P>(0)> {
   int unit, row, end, first_key, keys;
 
   PL_DEVICE int rows_end() const { return P::packed ? end : P::rows; }
@@ -94,6 +122,7 @@ PL_DEVICE bool attention_turn(const F& f, const int* before, int tile, Attention
     attention_find<P, L>(f, before, own, part);
   else
     part.row = own * L::rows;
+  if constexpr (attention_bounds<P>(0) > 0) f.bound(part.unit, part.bounds);
   return true;
 }
 
@@ -102,6 +131,8 @@ PL_DEVICE AttentionSpan attention_span(const F& f, const AttentionPart<P>& part)
   const int last = min(part.row + L::rows, part.rows_end()) - 1;
   if constexpr (P::packed)
     return f.tiles(part.place(part.row), part.place(last), part.keys);
+  else if constexpr (attention_bounds<P>(0) > 0)
+    return f.tiles(part.row, last, part.bounds);
   else
     return f.tiles(part.row, last);
 }
@@ -179,6 +210,8 @@ PL_DEVICE void attention_score(const F& f, float (&s)[count], const typename F::
       bool visible;
       if constexpr (P::packed)
         visible = f.visible(part.place(row), key, part.keys);
+      else if constexpr (attention_bounds<P>(0) > 0)
+        visible = f.visible(row, key, part.bounds);
       else
         visible = f.visible(row, key);
       if (!visible)

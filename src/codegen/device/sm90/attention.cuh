@@ -1,8 +1,8 @@
 #pragma once
 // Attention of many queries in 16 bits: out = epilogue(softmax(score(q · kᵀ)) · v), a block's rows of queries at a
-// time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie;
-// consumer warpgroups have 64 rows each. Scores and sums stay in fp32 registers, weights are rounded once to be the
-// first operand of the second product, and results once where they are stored.
+// time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie
+// (a warp, where k and v lie in pages); consumer warpgroups have 64 rows each. Scores and sums stay in fp32 registers,
+// weights are rounded once to be the first operand of the second product, and results once where they are stored.
 //
 // Policy (all constexpr):
 //   int features, columns       of a row of q and k; of a row of v
@@ -20,6 +20,8 @@
 //                               run time
 //   int sequences               how many these are
 //   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
+//   int page                    keys and values lie in pages of so many keys, a multiple of 8; may be left out
+//   int bounds                  numbers of a unit that say which of its keys count; may be left out
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -29,6 +31,12 @@
 //   scores(d, a, b, keep), values(d, a0 … a3, b, keep)   the two products' instructions
 //   map_queries(map), map_keys(map), map_values(map)     fill in tensor maps at shared addresses
 //   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
+//   page_of_keys(unit, key), page_of_values(unit, key)   in pages, whose loads take a row of the page, and behind all
+//                                                        the page: one that there is not is filled with what is no
+//                                                        number
+//   bound(unit, bounds)                                  fills in these numbers, which tiles() and visible() take
+//   behind
+//                                                        all others
 //   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
 //   visible(row, key)                                    by place alone; of packed sequences places count as in
 //                                                        AttentionPart, and both take the number of keys as well
@@ -44,6 +52,7 @@
 #include "sm90/wgmma.cuh"
 // Behind the instructions, which it calls by name.
 #include "attention_rows.cuh"
+#include "sm90/attention_feed.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 1024.
 template <typename P>
@@ -127,12 +136,14 @@ class AttentionDeal {
   PipelinePlace<2> place;
 };
 
-/// One thread: asks for all that the consumers will read.
+/// One thread, or one warp (see AttentionFeed): asks for all that the consumers will read.
 template <typename P, typename F>
 PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const int* before, AttentionDeal<P>& deal) {
   using L = AttentionLayout<P>;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   PipelinePlace<P::stages> keys, values;
+  AttentionFeed<P, false> of_keys;
+  AttentionFeed<P, true> of_values;
   u32 parity = 0;  // of queries
   AttentionPart<P> part;
   for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.ask() : attention_tile(turn), part); ++turn) {
@@ -140,30 +151,31 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const i
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
       barrier_wait(barriers.keys_out(keys.stage), keys.parity ^ 1);
-      barrier_expect(barriers.keys_in(keys.stage), L::key_bytes);
+      attention_expect<P>(barriers.keys_in(keys.stage), L::key_bytes);
+      of_keys.ask(f, base + L::keys_at + keys.stage * L::key_bytes, maps, barriers.keys_in(keys.stage), part, tile);
+      keys.step();
+      of_keys.look(f, part, span, tile - 1);
+    };
+    of_keys.look(f, part, span, span.end - 1);
+    of_values.look(f, part, span, span.end - 1);
+    barrier_wait(barriers.queries_out(), parity ^ 1);
+    if (attention_leads<P>()) {
+      barrier_expect(barriers.queries_in(), L::query_bytes);
 #pragma unroll
       for (int i = 0; i < L::feature_lines; ++i)
-        f.load_keys(base + L::keys_at + keys.stage * L::key_bytes + i * (P::tile_keys * 128), maps + 128,
-                    barriers.keys_in(keys.stage), part.unit, part.key(tile), i * 64);
-      keys.step();
-    };
-    barrier_wait(barriers.queries_out(), parity ^ 1);
-    barrier_expect(barriers.queries_in(), L::query_bytes);
-#pragma unroll
-    for (int i = 0; i < L::feature_lines; ++i)
-      f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), part.unit, part.row, i * 64);
+        f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), part.unit, part.row, i * 64);
+    }
     parity ^= 1;
     bring_keys(span.end - 1);
 #pragma unroll 1
     for (int tile = span.end - 1; tile >= span.begin; --tile) {
       if (tile > span.begin) bring_keys(tile - 1);
       barrier_wait(barriers.values_out(values.stage), values.parity ^ 1);
-      barrier_expect(barriers.values_in(values.stage), L::value_bytes);
-#pragma unroll
-      for (int i = 0; i < L::column_lines; ++i)
-        f.load_values(base + L::values_at + values.stage * L::value_bytes + i * (P::tile_keys * 128), maps + 256,
-                      barriers.values_in(values.stage), part.unit, part.key(tile), i * 64);
+      attention_expect<P>(barriers.values_in(values.stage), L::value_bytes);
+      of_values.ask(f, base + L::values_at + values.stage * L::value_bytes, maps, barriers.values_in(values.stage),
+                    part, tile);
       values.step();
+      of_values.look(f, part, span, tile - 1);
     }
   }
   if (P::deals) deal.end();
@@ -369,8 +381,8 @@ class AttentionConsumer {
 PL_DEVICE constexpr int attention_consumer_registers(int consumers) {
   return consumers == 3 ? 160 : 240;
 }
-PL_DEVICE constexpr int attention_producer_registers(int consumers) {
-  return consumers == 3 ? 32 : 24;
+PL_DEVICE constexpr int attention_producer_registers(int consumers, bool in_pages) {
+  return consumers == 3 || in_pages ? 32 : 24;
 }
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
@@ -382,6 +394,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+  constexpr bool in_pages = attention_page<P>(0) > 0;
   char* const own_maps = maps + (int)blockIdx.x * L::maps_bytes;
   if (threadIdx.x == 0) {
     barrier_init(barriers.queries_in(), 1);
@@ -405,7 +418,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
     }
     __syncwarp();
     for (int i = 0; i < 3; ++i) tensor_map_publish(own_maps + i * 128, base + i * 128);
-    if (threadIdx.x == 0) {
+    if (in_pages || threadIdx.x == 0) {  // whoever copies
       for (int i = 0; i < 3; ++i) tensor_map_acquire(own_maps + i * 128);
       barrier_init_fence();
     }
@@ -417,8 +430,8 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   }
   __syncthreads();
   if (group == 0) {
-    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers)>();
-    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps, before, deal);
+    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers, in_pages)>();
+    if (threadIdx.x < (in_pages ? 32 : 1)) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
     if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
