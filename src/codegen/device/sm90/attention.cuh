@@ -1,8 +1,8 @@
 #pragma once
 // Attention of many queries in 16 bits: out = epilogue(softmax(score(q · kᵀ)) · v), a block's rows of queries at a
-// time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie
-// (a warp, where k and v lie in pages); consumer warpgroups have 64 rows each. Scores and sums stay in fp32 registers,
-// weights are rounded once to be the first operand of the second product, and results once where they are stored.
+// time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie;
+// consumer warpgroups have 64 rows each. Scores and sums stay in fp32 registers, weights are rounded once to be the
+// first operand of the second product, and results once where they are stored.
 //
 // Policy (all constexpr):
 //   int features, columns       of a row of q and k; of a row of v
@@ -20,8 +20,6 @@
 //                               run time
 //   int sequences               how many these are
 //   bool deals                  blocks ask for their next tile: what sequences make of work is as long as it is
-//   int page                    keys and values lie in pages of so many keys, a multiple of 8; may be left out
-//   int bounds                  numbers of a unit that say which of its keys count; may be left out
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
 //   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
@@ -31,12 +29,6 @@
 //   scores(d, a, b, keep), values(d, a0 … a3, b, keep)   the two products' instructions
 //   map_queries(map), map_keys(map), map_values(map)     fill in tensor maps at shared addresses
 //   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
-//   page_of_keys(unit, key), page_of_values(unit, key)   in pages, whose loads take a row of the page, and behind all
-//                                                        the page: one that there is not is filled with what is no
-//                                                        number
-//   bound(unit, bounds)                                  fills in these numbers, which tiles() and visible() take
-//   behind
-//                                                        all others
 //   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
 //   visible(row, key)                                    by place alone; of packed sequences places count as in
 //                                                        AttentionPart, and both take the number of keys as well
@@ -52,7 +44,6 @@
 #include "sm90/wgmma.cuh"
 // Behind the instructions, which it calls by name.
 #include "attention_rows.cuh"
-#include "sm90/attention_feed.cuh"
 
 /// Where things lie in shared memory, in bytes from a multiple of 1024.
 template <typename P>
@@ -134,6 +125,96 @@ class AttentionDeal {
   unsigned* const counters;
   int ahead;
   PipelinePlace<2> place;
+};
+
+// ---- keys and values in pages ----
+//
+// Where rows lie one after the other, one thread asks for a tile of keys, or of values, by a copy for each 64 columns.
+// In pages that a table names a warp does: each lane has so many of the tile's keys as lie together, and has looked up
+// where before it waits for a place to bring them to, so that no copy waits for a table. A policy then has
+//   int page                    keys of a page, a multiple of 8
+//   int bounds                  numbers of a unit that say which of its keys count
+// and functors are, besides or with more arguments,
+//   load_keys(to, map, barrier, unit, row, column, page), load_values(likewise)   a row of the page; one that there is
+//                                                        not is filled with what is no number
+//   page_of_keys(unit, key), page_of_values(unit, key)   what the table says
+//   bound(unit, bounds)                                  fills in these numbers; of none there are it is not needed
+//   tiles(first_row, last_row, bounds), visible(row, key, bounds)   where there are any
+
+/// Keys of a tile that one copy brings: as many as lie in one page wherever the tile begins.
+template <typename P>
+PL_DEVICE constexpr int attention_box() {
+  int a = P::tile_keys, b = attention_page<P>(0);
+  while (b != 0) {
+    const int rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/// Whether a thread is the one that speaks for all that produce.
+template <typename P>
+PL_DEVICE bool attention_leads() {
+  return attention_page<P>(0) == 0 || (int)threadIdx.x % 32 == 0;
+}
+
+/// Bytes that copies of all who produce will bring.
+template <typename P>
+PL_DEVICE void attention_expect(u32 barrier, int bytes) {
+  if (attention_leads<P>()) barrier_expect(barrier, bytes);
+  if (attention_page<P>(0) > 0) __syncwarp();
+}
+
+/// Of keys, or of values.
+template <typename P, bool values>
+class AttentionFeed {
+  static constexpr int page = attention_page<P>(0), box = attention_box<P>(), boxes = P::tile_keys / box,
+                       lines = ((values ? P::columns : P::features) + 63) / 64;
+  static_assert(boxes <= 32, "each lane has at most one box of a tile");
+
+ public:
+  /// Finds the pages of a tile. Behind the last key that counts is that one's page once more: what a table says of
+  /// others is never looked at.
+  template <typename F>
+  PL_DEVICE void look(const F& f, const AttentionPart<P>& part, const AttentionSpan& span, int tile) {
+    if constexpr (page > 0) {
+      const int lane = (int)threadIdx.x % 32;
+      if (tile < span.begin || lane >= boxes) return;
+      const int key = min(tile * P::tile_keys + lane * box, span.last);
+      found = values ? f.page_of_values(part.unit, key) : f.page_of_keys(part.unit, key);
+    }
+  }
+
+  /// Asks for a tile, the last one that was looked for.
+  template <typename F>
+  PL_DEVICE void ask(const F& f, u32 to, const char* maps, u32 barrier, const AttentionPart<P>& part, int tile) const {
+    if constexpr (page > 0) {
+      const int lane = (int)threadIdx.x % 32;
+      if (lane >= boxes) return;
+      const int row = (tile * P::tile_keys + lane * box) % page;
+#pragma unroll
+      for (int i = 0; i < lines; ++i) {
+        const u32 at = to + i * (P::tile_keys * 128) + lane * (box * 128);
+        if constexpr (values)
+          f.load_values(at, maps + 256, barrier, part.unit, row, i * 64, found);
+        else
+          f.load_keys(at, maps + 128, barrier, part.unit, row, i * 64, found);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < lines; ++i) {
+        const u32 at = to + i * (P::tile_keys * 128);
+        if constexpr (values)
+          f.load_values(at, maps + 256, barrier, part.unit, part.key(tile), i * 64);
+        else
+          f.load_keys(at, maps + 128, barrier, part.unit, part.key(tile), i * 64);
+      }
+    }
+  }
+
+ private:
+  int found = 0;  ///< the page of this lane's keys
 };
 
 /// One thread, or one warp (see AttentionFeed): asks for all that the consumers will read.
