@@ -230,5 +230,83 @@ extern "C" bool run{0}(void** args, int blocks, bool skew) {{
   }
 }
 
+attention::HalfAttention half_of(const Kernel& kernel) {
+  const auto parts = attention_of(kernel);
+  REQUIRE_MESSAGE(parts, parts.error().message);
+  const auto half = attention::half_attention_of(kernel, *parts);
+  REQUIRE_MESSAGE(half, half.error().message);
+  return *half;
+}
+
+TEST_CASE("what a mask of lengths says bounds the keys that are walked through, and is no part of a score") {
+  const Paged p{.queries = 256, .page = 64, .pages = 20, .features = 128, .columns = 128, .mask = Mask::window};
+  const auto kernel = samples::paged_kernel(samples::paged_graph(p));
+  REQUIRE(kernel);
+  const auto half = half_of(*kernel);
+  REQUIRE(half.tests.size() == 2);
+  CHECK(half.tests[0].row == 1);
+  CHECK(half.tests[0].key == -1);
+  CHECK(half.tests[0].known.size() == 1);
+  CHECK(half.tests[1].key == 1);
+  CHECK(half.keys.pages->size == 64);
+  CHECK(half.keys.pages->count == p.pool());
+  CHECK(half.key_count == 1280);
+  // As if the last query saw all keys, and the first as many less.
+  const HalfTiling plan{2, 128, 2, true, true, 1};
+  CHECK(attention::key_tiles(half, plan, 0).end == 9);
+  CHECK(attention::key_tiles(half, plan, 128).end == 10);
+  CHECK(attention::key_tiles(half, plan, 128).begin == 8);
+  // As many keys as a copy brings of a page.
+  CHECK(attention::box_of(half, {2, 96, 2, true, true, 1}) == 32);
+  CHECK(attention::box_of(half, {2, 256, 2, true, true, 1}) == 64);
+}
+
+TEST_CASE("pages, and the mask that lengths say, are part of the attention that alone reads them") {
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const Paged p{.queries = 256, .page = 32, .pages = 40, .features = 128, .columns = 128};
+  const auto in_pages = [](const Region& region) {
+    return region.kernel.anchor == Anchor::attention && attention::in_pages(half_of(region.kernel));
+  };
+  for (const bool shown : {false, true}) {
+    CAPTURE(shown);
+    samples::PagedGraph m = samples::paged_graph(p);
+    // Keys that somebody else reads, too, are gathered once, and values then as well.
+    const auto gather = std::ranges::find(m.g.graph.nodes, std::string("aten.index.Tensor"), &ir::GraphNode::op);
+    if (shown) m.g.output(*gather->outs[0]);
+    const auto cut = partition(m.g.graph, options);
+    REQUIRE(cut.has_value());
+    CHECK(std::ranges::count_if(cut->regions, in_pages) == (shown ? 0 : 1));
+    if (shown) continue;
+    CHECK(cut->regions.size() == 1);
+    const Device device = h200();
+    const auto genomes = seeds(cut->regions[0].kernel, device);
+    REQUIRE_FALSE(genomes.empty());
+    for (const Genome& genome : genomes) CHECK(emit(cut->regions[0].kernel, device, genome).has_value());
+  }
+  // What other GPUs have reads keys that lie one after the other.
+  options.limits.narrow_products = true;
+  const samples::PagedGraph m = samples::paged_graph(p);
+  const auto cut = partition(m.g.graph, options);
+  REQUIRE(cut.has_value());
+  CHECK(std::ranges::none_of(cut->regions, in_pages));
+  CHECK(cut->regions.size() > 1);
+}
+
+TEST_CASE("keys that no copy of a page's part brings are left to a kernel of their own") {
+  const auto why = [](const Paged& p) {
+    const auto kernel = samples::paged_kernel(samples::paged_graph(p));
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    const auto parts = attention_of(*kernel);
+    REQUIRE(parts);
+    const auto half = attention::half_attention_of(*kernel, *parts);
+    return half ? std::string() : half.error().message;
+  };
+  CHECK(why({}).empty());
+  CHECK(why({.page = 4}).contains("odd size"));
+  CHECK(why({.features = 24}).contains("odd size"));
+  CHECK(why({.dtype = DType::f32}).contains("16 bits"));
+}
+
 }  // namespace
 }  // namespace planish::codegen
