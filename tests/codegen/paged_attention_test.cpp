@@ -102,7 +102,9 @@ double worst_of_pages(const Paged& p, const PagedData& data, const std::vector<s
                       std::int64_t nowhere = -1) {
   const double relative = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
   const auto number = [&](const std::vector<std::uint16_t>& from, std::int64_t at) {
-    return static_cast<double>(of_bits(from[static_cast<std::size_t>(at)], p.dtype));
+    const std::uint16_t bits = from[static_cast<std::size_t>(at)];
+    if (p.dtype == DType::f16 && (bits & 0x7fff) > 0x7c00) return static_cast<double>(NAN);
+    return static_cast<double>(of_bits(bits, p.dtype));
   };
   double worst = 0;
   for (std::int64_t b = 0; b < p.batch; ++b)
@@ -150,7 +152,7 @@ std::vector<PagedCase> paged_cases() {
   return {
       // Tiles of several pages, of one, and pages of several tiles; a context, and rows that see no key at all.
       {{.page = 16, .pages = 7}, {2, 32, 2, true, true, 2}, {30, -9}},
-      {{.page = 8, .pages = 11, .shared = 1, .by_place = false, .dtype = f16}, {1, 48, 1, false, false, 1}, {17, 3}},
+      {{.shared = 1, .page = 8, .pages = 11, .by_place = false, .dtype = f16}, {1, 48, 1, false, false, 1}, {17, 3}},
       {{.batch = 3, .heads = 2, .page = 64, .pages = 3, .features = 64, .columns = 32, .wide = false},
        {2, 16, 3, true, false, 3},
        {100, 61, 0}},

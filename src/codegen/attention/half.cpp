@@ -25,11 +25,14 @@ class HalfFinder {
 
   Result<HalfAttention> find() {
     const Contraction &s = a_.scores, &o = a_.values;
-    if (s.n.size() > 2 || s.k.size() != 1 || o.n.size() != 1) return no("keys, features or columns of several dims");
-    if (s.m.empty()) return no("one row of queries");
     out_.packing = packing_of(k_, a_);
+    const bool packed_pages = out_.packing && out_.packing->in_pages;
+    if (s.n.size() > (packed_pages ? 3 : 2) || s.k.size() != 1 || o.n.size() != 1)
+      return no("keys, features or columns of several dims");
+    if (s.m.empty()) return no("one row of queries");
     out_.key = s.n.back();
-    if (s.n.size() == 2) out_.page = s.n.front();
+    if (s.n.size() > 1) out_.page = s.n[s.n.size() - 2];
+    if (packed_pages) out_.sequence = s.n.front();
     if (!out_.packing && out_.page < 0 && std::ranges::any_of(k_.nodes, gathers))
       return no("places known at run time alone");
     out_.feature = s.k[0];
@@ -129,7 +132,8 @@ class HalfFinder {
     const Node& load = node(factor);
     if (load.args.size() != 1) return no("pages that several numbers say");
     Pages out{factor, k_.space.extent(out_.key), load.limits[0], load.strides[0]};
-    if (moves(load.args[0], line) || moves(load.args[0], out_.key) || load.index.depends_on(out_.page))
+    if (moves(load.args[0], line) || moves(load.args[0], out_.key) || load.index.depends_on(out_.page) ||
+        (out_.sequence >= 0 && load.index.depends_on(out_.sequence)))
       return no("keys that do not lie in pages");
     if (out.size % least_page != 0 || out_.features % 16 != 0 || out_.columns % 8 != 0)
       return no("pages, or heads in pages, of an odd size");

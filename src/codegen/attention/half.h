@@ -42,7 +42,8 @@ struct HalfAttention {
   std::int64_t sharing = 1;  ///< so many neighbours read the same masks and biases
   std::int64_t grouped = 1;  ///< so many neighbours share k and v
   int row = -1, key = -1, feature = -1, column = -1;  ///< variables
-  int page = -1;  ///< variable that numbers pages of keys; `key` then numbers those of a page
+  int page = -1;      ///< variable that numbers pages of keys; `key` then numbers those of a page
+  int sequence = -1;  ///< of packed sequences whose keys lie in pages: variable that numbers tables
   std::int64_t unit_count = 1, rows = 1, key_count = 1, features = 1, columns = 1;
   std::vector<PlaceTest> tests;    ///< a key that fails one counts nothing for the query
   std::optional<Packing> packing;  ///< sequences, in which `tests` count places; nothing else is looked up then

@@ -229,7 +229,22 @@ class HalfPrinter {
       }
     };
     bound("rows", packing.queries, half_.rows, "rows");
-    bound("keys", packing.keys, half_.key_count, "");
+    if (packing.in_pages)
+      used(packing.keys);
+    else
+      bound("keys", packing.keys, half_.key_count, "");
+  }
+
+  /// Keys of a sequence that its pages hold, counted from its first.
+  void used(const Offsets& numbers) {
+    line("PL_DEVICE int keys_begin(int n) const { return 0; }");
+    open("PL_DEVICE int keys_end(int n) const {");
+    const auto type = kernel_.inputs[static_cast<std::size_t>(numbers.input)].dtype;
+    const std::int64_t all = half_.key_count / half_.packing->count;
+    line(fmt::format("const {} used = pl_ldg(in{} + {} + n * {}ll);", printing::storage_type(type), numbers.input,
+                     numbers.first, numbers.stride));
+    line(fmt::format("return used < 0 ? 0 : used > {0} ? {0} : (int)used;", all));
+    close();
   }
 
   DType stored(int load) const {
@@ -460,8 +475,9 @@ class WarpgroupPrinter : public HalfPrinter {
   }
 
   void page(std::string_view name, const MappedOperand& operand) {
-    open(fmt::format("PL_DEVICE int page_of_{}(int unit, int key) const {{", name));
+    open(fmt::format("PL_DEVICE int page_of_{}(int unit, {}int key) const {{", name, packed() ? "int sequence, " : ""));
     writer_.decode("unit", half_.units);
+    if (packed()) line(fmt::format("const {} d{} = sequence;", writer_.coordinate(), half_.sequence));
     writer_.decode(fmt::format("key / {}", operand.pages->size), std::vector<int>{half_.page});
     const std::vector<int> number{page_of(operand)};
     writer_.nodes(number);

@@ -29,6 +29,9 @@ struct Offsets {
 /// query is before the last query. The kernel's row variable numbers all queries.
 struct Packing {
   Offsets queries, keys;
+  /// Keys are those of all entries of a table, which each sequence has a row of pages in; `keys` says how many of its
+  /// own count, and the kernel's first key variable numbers sequences.
+  bool in_pages = false;
   std::int64_t count = 0;
   int row = -1;  ///< variable
   std::vector<PlaceTest> tests;

@@ -46,9 +46,21 @@ struct AttentionBounds {
 template <>
 struct AttentionBounds<0> {};
 
+/// The sequence's number, where keys of packed sequences lie in pages.
+template <bool in_pages>
+struct AttentionSequence {
+  int sequence;
+};
+template <>
+struct AttentionSequence<false> {};
+template <typename P>
+PL_DEVICE constexpr bool attention_tables() {
+  return P::packed && attention_page<P>(0) > 0;
+}
+
 /// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
 template <typename P>
-struct AttentionPart : AttentionBounds<attention_bounds<P>(0)> {
+struct AttentionPart : AttentionBounds<attention_bounds<P>(0)>, AttentionSequence<attention_tables<P>()> {
   int unit, row, end, first_key, keys;
 
   PL_DEVICE int rows_end() const { return P::packed ? end : P::rows; }
@@ -98,6 +110,7 @@ PL_DEVICE void attention_find(const F& f, const int* before, int block, Attentio
   part.end = f.rows_end(n);
   part.first_key = n < P::sequences ? f.keys_begin(n) : 0;
   part.keys = n < P::sequences ? max(f.keys_end(n) - part.first_key, 0) : 0;
+  if constexpr (attention_tables<P>()) part.sequence = n;
 }
 
 /// The tile that is a block's at a turn: blocks go through sections in one order and then in the other, so that each

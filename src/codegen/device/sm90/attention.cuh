@@ -137,7 +137,8 @@ class AttentionDeal {
 // and functors are, besides or with more arguments,
 //   load_keys(to, map, barrier, unit, row, column, page), load_values(likewise)   a row of the page; one that there is
 //                                                        not is filled with what is no number
-//   page_of_keys(unit, key), page_of_values(unit, key)   what the table says
+//   page_of_keys(unit, key), page_of_values(unit, key)   what the table says; of packed sequences the sequence's number
+//                                                        is between the two, and keys_begin() is 0
 //   bound(unit, bounds)                                  fills in these numbers; of none there are it is not needed
 //   tiles(first_row, last_row, bounds), visible(row, key, bounds)   where there are any
 
@@ -157,6 +158,16 @@ PL_DEVICE constexpr int attention_box() {
 template <typename P>
 PL_DEVICE bool attention_leads() {
   return attention_page<P>(0) == 0 || (int)threadIdx.x % 32 == 0;
+}
+
+/// The next tile, told to all who produce.
+template <typename P>
+PL_DEVICE int attention_ask(AttentionDeal<P>& deal) {
+  if constexpr (attention_page<P>(0) == 0) {
+    return deal.ask();
+  } else {
+    return __shfl_sync(~0u, attention_leads<P>() ? deal.ask() : 0, 0);
+  }
 }
 
 /// Bytes that copies of all who produce will bring.
@@ -182,7 +193,11 @@ class AttentionFeed {
       const int lane = (int)threadIdx.x % 32;
       if (tile < span.begin || lane >= boxes) return;
       const int key = min(tile * P::tile_keys + lane * box, span.last);
-      found = values ? f.page_of_values(part.unit, key) : f.page_of_keys(part.unit, key);
+      if constexpr (P::packed)
+        found =
+            values ? f.page_of_values(part.unit, part.sequence, key) : f.page_of_keys(part.unit, part.sequence, key);
+      else
+        found = values ? f.page_of_values(part.unit, key) : f.page_of_keys(part.unit, key);
     }
   }
 
@@ -227,7 +242,8 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const i
   AttentionFeed<P, true> of_values;
   u32 parity = 0;  // of queries
   AttentionPart<P> part;
-  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.ask() : attention_tile(turn), part); ++turn) {
+  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? attention_ask<P>(deal) : attention_tile(turn), part);
+       ++turn) {
     const AttentionSpan span = attention_span<P, L>(f, part);
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
@@ -259,7 +275,7 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const i
       of_values.look(f, part, span, tile - 1);
     }
   }
-  if (P::deals) deal.end();
+  if (P::deals && attention_leads<P>()) deal.end();
 }
 
 template <typename P, typename F>
