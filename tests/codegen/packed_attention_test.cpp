@@ -56,7 +56,10 @@ struct PackedData {
     q = drawn(p.tokens() * p.heads * p.features, 1);
     k = drawn(rows * p.shared * p.features, 2);
     v = drawn(rows * p.shared * p.columns, 3);
-    if (p.page > 0) return keep_in_pages(p);
+    if (p.page > 0) {
+      keep_in_pages(p);
+      return;
+    }
     // In every second sequence keys are not numbers and values are Inf where a neighbour's tile may reach them.
     const std::uint16_t inf = p.dtype == DType::bf16 ? 0x7f80 : 0x7c00;
     for (std::size_t n = 0; p.odd && n < p.keys.size(); n += 2) {
