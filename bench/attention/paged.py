@@ -44,6 +44,7 @@ class Shape:
     page: int = 16
     by_place: bool = True
     equal: bool = False  # as many cached keys in each
+    packed: bool = False  # as varlen_attn has it: queries one sequence after the other, and how many keys each has
     seed: int = 1
 
     def lengths(self) -> list[int]:
@@ -57,8 +58,12 @@ class Shape:
     def pool(self) -> int:
         return self.batch * self.pages() + 3
 
-    def option(self) -> str:
-        return f"{self.batch} {self.queries} {self.context} {self.heads} {self.shared} {self.features} {self.page} {int(self.by_place)}"
+    def option(self) -> list[str]:
+        if self.packed:
+            most = self.pages() * self.page
+            return ["--packed", f"{self.batch} {self.batch * self.queries} {self.heads} {self.shared} {self.features} -1 0 {self.page} {most}"]
+        text = f"{self.batch} {self.queries} {self.context} {self.heads} {self.shared} {self.features} {self.page} {int(self.by_place)}"
+        return ["--paged", text]
 
     def pairs(self) -> int:
         """Of a query and a key that it sees, of all sequences."""
@@ -77,6 +82,9 @@ SHAPES = [
     Shape("1 of 2048 behind 30720, pages of 128", 1, 2048, 30720, page=128, equal=True),
     Shape("16 of 128 behind up to 8192, pages of 32", 16, 128, 8192, page=32),
     Shape("8 of 512 behind up to 4096, pages of 16, 16 heads of 64", 8, 512, 4096, heads=16, shared=16, features=64),
+    Shape("8 of 512 behind up to 4096, packed, pages of 16", 8, 512, 4096, packed=True),
+    Shape("8 of 512 behind up to 4096, packed, pages of 256", 8, 512, 4096, page=256, packed=True),
+    Shape("64 of 64 behind up to 2048, packed, pages of 16", 64, 64, 2048, packed=True),
 ]
 
 
@@ -95,6 +103,12 @@ class Drawn:
         if s.by_place:
             return [c[table].view(s.batch, -1, s.shared, s.features).transpose(1, 2) for c in self.caches]
         return [c[table].permute(0, 2, 1, 3, 4).reshape(s.batch, s.shared, -1, s.features) for c in self.caches]
+
+    def packed(self) -> list[torch.Tensor]:
+        """Queries, where each sequence's begin, and how many keys each has."""
+        s = self.shape
+        offsets = torch.arange(s.batch + 1, device="cuda", dtype=torch.int32) * s.queries
+        return [self.q.transpose(1, 2).reshape(-1, s.heads, s.features), offsets, (self.lengths.flatten() + s.queries).int()]
 
     def mask(self) -> torch.Tensor:
         rows, keys = torch.arange(self.shape.queries, device="cuda"), torch.arange(self.shape.pages() * self.shape.page, device="cuda")
@@ -148,13 +162,15 @@ def rivals(x: Drawn) -> dict[str, Callable[[], Any]]:
     def varlen() -> Callable[[], Any]:
         from torch.nn.attention.varlen import varlen_attn
 
-        offsets = torch.arange(s.batch + 1, device="cuda", dtype=torch.int32) * s.queries
-        used = (x.lengths.flatten() + s.queries).int()
-        packed = x.q.transpose(1, 2).reshape(-1, s.heads, s.features)
+        packed, offsets, used = x.packed()
         options = {"window_size": (-1, 0), "enable_gqa": grouped, "seqused_k": used, "block_table": x.table}
         # The operator asks for offsets of keys, too, and does not read them where a table says where keys lie.
         bounds = torch.cat([used.new_zeros(1), used.cumsum(0, dtype=torch.int32)])
-        return lambda: varlen_attn(packed, *x.caches, offsets, bounds, s.queries, int(mask.shape[-1]), **options).view(s.batch, s.queries, s.heads, -1).transpose(1, 2)
+
+        def run() -> Any:
+            return varlen_attn(packed, *x.caches, offsets, bounds, s.queries, int(mask.shape[-1]), **options).view(*x.q.transpose(1, 2).shape).transpose(1, 2)
+
+        return run
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {"sdpa": lambda: sdpa, "expanded": lambda: expanded, "flex": flex}
     found: dict[str, Callable[[], Any]] = {}
@@ -164,16 +180,18 @@ def rivals(x: Drawn) -> dict[str, Callable[[], Any]]:
             run()
             torch.cuda.synchronize()
             found[name] = run
-        except Exception as error:  # noqa: BLE001, a rival that does not run is none
+        except Exception as error:  # a rival that does not run is none
             print(f"{name}: {(str(error) or type(error).__name__).splitlines()[0][:120]}")
     return found
 
 
 def row_of(subject: Subject, shape: Shape, case: dict[str, Any], compiled: dict[str, Any]) -> dict[str, Any]:
     x = drawn(shape)
-    # The graph's values, in the order of their making: q, the table, keys, values, lengths.
+    # The graph's values, in the order of their making.
     order = sorted(declared["value"] for declared in case["inputs"])
-    values = dict(zip(order, [x.q, x.table, *x.caches, x.lengths], strict=True))
+    packed, offsets, used = x.packed()
+    tensors = [packed, *x.caches, offsets, used, x.table] if shape.packed else [x.q, x.table, *x.caches, x.lengths]
+    values = dict(zip(order, tensors, strict=True))
     inputs = [values[declared["value"]] for declared in case["inputs"]]
     out = torch.empty(shape.batch, shape.queries, shape.heads, shape.features, device="cuda", dtype=torch.bfloat16)
     result = out.transpose(1, 2)
@@ -231,7 +249,7 @@ def main() -> int:
     args = parser.parse_args()
     command = [str(args.dump), "--seeds", str(args.seeds)]
     for shape in SHAPES:
-        command += ["--paged", shape.option()]
+        command += shape.option()
     cases = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     compiled = compile_all(cases)
     if not torch.cuda.is_available():
@@ -251,7 +269,8 @@ def main() -> int:
         named = {row["best"], row["first"], "sdpa", "expanded", "flex", "varlen_attn"}
         times = {name: f"{ms * 1e3:.1f} us, {row['flops'] / ms / 1e9:.0f} TFLOP/s" for name, ms in row["ms"].items() if name in named}
         print(f"{'WRONG ' if bad else ''}{shape.name}: {times}, the first guess {row['ratio'] and round(row['ratio'], 2)} times the best of them; "
-              f"errors {row['worst_error']:.2e}, eager's {row['eager_error'] or 0:.2e}; same bits twice: {row['steady']}; a page that is none: {row['page_that_is_none']}", flush=True)  # fmt: skip
+              f"errors {row['worst_error']:.2e}, eager's {row['eager_error'] or 0:.2e}; "
+              f"same bits twice: {row['steady']}; a page that is none: {row['page_that_is_none']}", flush=True)  # fmt: skip
         args.out.write_text(json.dumps(facts | {"rows": rows}, indent=1))
     return int(wrong)
 

@@ -4,7 +4,8 @@
 // pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
 // times. `--packed TEXT` emits attention over packed sequences in place of products: of "16 34000 32 8 128 -1 0" there
 // are 16 in 34,000 tokens, 32 heads that share 8 of keys, 128 features, and a window without a left and with nothing
-// right of the query (bench/attention/varlen.py times those). `--paged TEXT` emits attention of many queries over pages
+// right of the query (bench/attention/varlen.py times those); "… 16 4096" behind says that keys lie in pages of 16, at
+// most 4,096 of a sequence. `--paged TEXT` emits attention of many queries over pages
 // in place of products: of "8 512 2048 32 8 128 64 1" there are 8 sequences of 512 queries behind at most 2,048 keys,
 // 32 heads that share 8 of keys, 128 features, and pages of 64 keys, in which heads lie beside each other (0: one after
 // the other; bench/attention/paged.py times those). `--arch sm_80` emits what it would for an A100, which
@@ -67,6 +68,8 @@ Result<samples::ContractionSample> packed_case(const std::string& text) {
   samples::Packed packed;
   in >> count >> tokens >> packed.heads >> packed.shared >> packed.features >> packed.left >> packed.right;
   if (!in || count < 1 || tokens < 1) return fail("usage", "not seven numbers: " + text);
+  std::int64_t most = 0;
+  if (in >> packed.page >> most && packed.page > 0) packed.pages = (most + packed.page - 1) / packed.page;
   packed.columns = packed.features;
   packed.queries = packed.keys = std::vector<int>(static_cast<std::size_t>(count), 0);
   packed.queries[0] = packed.keys[0] = tokens;
