@@ -185,12 +185,13 @@ class HalfFinder {
     return left;
   }
 
-  /// Whether a whole number moves with units alone, and keys lie in pages: the producer knows the last of them then.
+  /// Whether a whole number moves with units and queries alone, and keys lie in pages: the producer knows the last of
+  /// them then.
   bool is_known(int id) const {
     const DType dtype = node(id).dtype;
     if (out_.page < 0 || (dtype != DType::i64 && dtype != DType::i32)) return false;
     for (int v = 0; v < static_cast<int>(k_.space.extents.size()); ++v) {
-      if (moves(id, v) && std::ranges::find(out_.units, v) == out_.units.end()) return false;
+      if (moves(id, v) && v != out_.row && std::ranges::find(out_.units, v) == out_.units.end()) return false;
     }
     const std::vector<int> root{id};
     return std::ranges::none_of(printing::closure(k_, root, [](int) { return false; }), [&](int below) {
@@ -218,6 +219,7 @@ class HalfFinder {
     if (negated) e = sum({}, e, -1);
     PlaceTest out{e.places.coefficient_of(out_.row), e.places.coefficient_of(out_.key),
                   e.places.constant_term() + (negated ? least - 1 : -least), std::move(e.known)};
+    out.by_row = std::ranges::any_of(out.known, [&](const auto& each) { return moves(each.first, out_.row); });
     for (const auto& term : e.places.terms()) {
       const auto& atom = term.atom;
       if (atom.kind != ir::Atom::Kind::variable ||
@@ -343,8 +345,8 @@ std::int64_t box_of(const HalfAttention& a, const HalfTiling& plan) {
 }
 
 PlaceTest as_guessed(const HalfAttention& a, const PlaceTest& test) {
-  PlaceTest out{test.row, test.key, test.constant};
-  if (!test.known.empty()) out.constant += test.row != 0 ? test.row * (a.key_count - a.rows) : -test.key * a.key_count;
+  PlaceTest out{test.by_row ? -test.key : test.row, test.key, test.constant};
+  if (!test.known.empty()) out.constant += out.row != 0 ? out.row * (a.key_count - a.rows) : -test.key * a.key_count;
   return out;
 }
 

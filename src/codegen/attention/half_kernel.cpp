@@ -89,15 +89,28 @@ class HalfPrinter {
     }
     return out;
   }
-  /// " + bounds[1]", of such a test.
-  std::string known(const PlaceTest& test) const {
-    const auto all = bounded();
-    const auto found = std::ranges::find(all, &test);
-    return found == all.end() ? std::string() : fmt::format(" + bounds[{}]", found - all.begin());
+  /// Of those before a test, how many numbers of a block's rows there are, and of each row.
+  std::pair<int, int> numbers_before(const PlaceTest* test) const {
+    std::pair<int, int> out{0, 0};
+    for (const PlaceTest* each : bounded()) {
+      if (each == test) break;
+      out.first += each->by_row ? 2 : 1;
+      out.second += each->by_row ? 1 : 0;
+    }
+    return out;
+  }
+  /// " + bounds[1]", of what is known of a test: the most and the least of a block's rows, or a row's own.
+  enum class Known : std::uint8_t { most, least, own };
+  std::string known(const PlaceTest& test, Known which) const {
+    if (test.known.empty()) return {};
+    const auto [all, own] = numbers_before(&test);
+    if (test.by_row && which == Known::own) return fmt::format(" + own[{}]", own);
+    return fmt::format(" + bounds[{}]", all + (test.by_row && which == Known::least ? 1 : 0));
   }
   /// What tests take behind all other arguments.
-  std::string bounds(std::string_view others) const {
-    return fmt::format("{}{}", others, bounded().empty() ? "" : ", const int* bounds");
+  std::string bounds(std::string_view others, bool of_row) const {
+    const std::string_view own = of_row ? ", const int* bounds, const int* own" : ", const int* bounds";
+    return fmt::format("{}{}", others, bounded().empty() ? "" : own);
   }
   bool ragged() const { return half_.key_count % tile_keys_ != 0; }
 
@@ -111,7 +124,8 @@ class HalfPrinter {
                      packed()));
     line(fmt::format("static constexpr int sequences = {};", packed() ? half_.packing->count : 0));
     if (in_pages(half_))
-      line(fmt::format("static constexpr int page = {}, bounds = {};", half_.keys.pages->size, bounded().size()));
+      line(fmt::format("static constexpr int page = {}, bounds = {}, row_bounds = {};", half_.keys.pages->size,
+                       numbers_before(nullptr).first, numbers_before(nullptr).second));
     const double natural = half_.plain ? half_.factor : 1;
     line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
                      printing::literal(DType::f32, natural * std::numbers::log2e, 0),
@@ -142,33 +156,74 @@ class HalfPrinter {
   /// row · r + constant, at the end of the block's rows where that is most, or least.
   std::string side(const PlaceTest& test, bool most) const {
     const std::string_view end = (test.row > 0) == most ? "last" : "first";
-    const std::string more = known(test);
-    return test.row == 0 ? fmt::format("{}{}", test.constant, more)
-                         : fmt::format("{} * {} + {}{}", test.row, end, test.constant, more);
+    const std::string more = known(test, most ? Known::most : Known::least);
+    return test.row == 0 || test.by_row ? fmt::format("{}{}", test.constant, more)
+                                        : fmt::format("{} * {} + {}{}", test.row, end, test.constant, more);
   }
 
-  /// Of lengths beyond all that there are, the same tests come out.
-  void bound() {
+  /// What is known of a test, of a row: its own place is in it where that moves with it. Of lengths beyond all that
+  /// there are, the same tests come out.
+  std::string sum_of(const PlaceTest& test) const {
     constexpr std::int64_t most = std::int64_t{1} << 29;
-    open("PL_DEVICE void bound(int unit, int* bounds) const {");
-    writer_.decode("unit", half_.units);
+    std::string sum = test.by_row ? fmt::format("{}ll * row", test.row) : "0ll";
+    for (const auto& [id, times] : test.known)
+      sum += fmt::format(" + {}ll * min(max((long long){}, -{}ll), {}ll)", times, writer_.name(id), most, most);
+    return fmt::format("(int)min(max({}, -{}ll), {}ll)", sum, most, most);
+  }
+
+  void known_of(const PlaceTest& test) {
     std::vector<int> roots;
-    for (const PlaceTest* test : bounded())
-      for (const auto& [id, times] : test->known) roots.push_back(id);
+    for (const auto& [id, times] : test.known) roots.push_back(id);
     writer_.nodes(roots);
-    int n = 0;
+  }
+
+  void bound() {
+    open("PL_DEVICE void bound(int unit, int first, int last, int* bounds) const {");
+    writer_.decode("unit", half_.units);
     for (const PlaceTest* test : bounded()) {
-      std::string sum;
-      for (const auto& [id, times] : test->known)
-        sum += fmt::format("{}{}ll * min(max((long long){}, -{}ll), {}ll)", sum.empty() ? "" : " + ", times,
-                           writer_.name(id), most, most);
-      line(fmt::format("bounds[{}] = (int)min(max({}, -{}ll), {}ll);", n++, sum, most, most));
+      const int at = numbers_before(test).first;
+      open("{");
+      if (test->by_row) {
+        line("int most = -(1 << 29), least = 1 << 29;");
+        open("for (int row = first + (int)threadIdx.x % 32; row <= last; row += 32) {");
+        line(fmt::format("const {} d{} = row;", writer_.coordinate(), half_.row));
+        known_of(*test);
+        line(fmt::format("const int own = {};", sum_of(*test)));
+        line("most = max(most, own), least = min(least, own);");
+        close();
+        line("#pragma unroll");
+        open("for (int by = 1; by < 32; by *= 2) {");
+        line("most = max(most, __shfl_xor_sync(~0u, most, by));");
+        line("least = min(least, __shfl_xor_sync(~0u, least, by));");
+        close();
+        line(fmt::format("bounds[{}] = most, bounds[{}] = least;", at, at + 1));
+      } else {
+        known_of(*test);
+        line(fmt::format("bounds[{}] = {};", at, sum_of(*test)));
+      }
+      close();
+    }
+    close();
+    if (numbers_before(nullptr).second > 0) row_bound();
+  }
+
+  void row_bound() {
+    open("PL_DEVICE void row_bound(int unit, int row, int* own) const {");
+    writer_.decode("unit", half_.units);
+    line(fmt::format("const {} d{} = row;", writer_.coordinate(), half_.row));
+    for (const PlaceTest* test : bounded()) {
+      if (!test->by_row) continue;
+      open("{");
+      known_of(*test);
+      line(fmt::format("own[{}] = {};", numbers_before(test).second, sum_of(*test)));
+      close();
     }
     close();
   }
 
   void tiles() {
-    open(bounds(fmt::format("PL_DEVICE AttentionSpan tiles(int first, int last{}", packed() ? ", int keys" : "")) +
+    open(bounds(fmt::format("PL_DEVICE AttentionSpan tiles(int first, int last{}", packed() ? ", int keys" : ""),
+                false) +
          ") const {");
     const std::int64_t all = (half_.key_count + tile_keys_ - 1) / tile_keys_;
     if (packed())
@@ -202,11 +257,12 @@ class HalfPrinter {
   }
 
   void visible() {
-    open(bounds(fmt::format("PL_DEVICE bool visible(int row, int key{}", packed() ? ", int keys" : "")) + ") const {");
+    open(bounds(fmt::format("PL_DEVICE bool visible(int row, int key{}", packed() ? ", int keys" : ""), true) +
+         ") const {");
     std::string text = packed() ? "(key < keys)" : ragged() ? fmt::format("key < {}", half_.key_count) : "";
     for (const PlaceTest& test : half_.tests)
-      text += fmt::format("{}({} * row + {} * key + {}{} >= 0)", text.empty() ? "" : " & ", test.row, test.key,
-                          test.constant, known(test));
+      text += fmt::format("{}({} * row + {} * key + {}{} >= 0)", text.empty() ? "" : " & ", test.by_row ? 0 : test.row,
+                          test.key, test.constant, known(test, Known::own));
     line(fmt::format("return {};", text.empty() ? "true" : text));
     close();
   }

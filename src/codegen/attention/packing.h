@@ -16,6 +16,7 @@ struct PlaceTest {
   std::int64_t row = 0, key = 0, constant = 0;
   /// Integer nodes, each so many times, that `constant` grows by on the device: a sequence's length, say.
   std::vector<std::pair<int, std::int64_t>> known = {};
+  bool by_row = false;  ///< they move with the query: its own place, say
 };
 
 /// Where sequences begin, and the last one ends: integers of an input, so many elements apart.

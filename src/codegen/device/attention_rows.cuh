@@ -20,8 +20,8 @@ struct AttentionSpan {
   int last = 0;
 };
 
-/// What a policy need not have: keys of a page, where keys lie in pages, and how many numbers of a unit say which of
-/// its keys count.
+/// What a policy need not have: keys of a page, where keys lie in pages; how many numbers of a block's rows say which
+/// keys count, and how many of each row.
 template <typename P>
 PL_DEVICE constexpr auto attention_page(int) -> decltype(P::page + 0) {
   return P::page;
@@ -39,12 +39,22 @@ PL_DEVICE constexpr int attention_bounds(long) {
   return 0;
 }
 
-template <int count>
+template <typename P>
+PL_DEVICE constexpr auto attention_row_bounds(int) -> decltype(P::row_bounds + 0) {
+  return P::row_bounds;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_row_bounds(long) {
+  return 0;
+}
+
+/// Of a block's rows, and of the two that a thread has a part of.
+template <int count, int of_rows>
 struct AttentionBounds {
-  int bounds[count];
+  int bounds[count], own[2][of_rows + 1];
 };
 template <>
-struct AttentionBounds<0> {};
+struct AttentionBounds<0, 0> {};
 
 /// The sequence's number, where keys of packed sequences lie in pages.
 template <bool in_pages>
@@ -60,7 +70,8 @@ PL_DEVICE constexpr bool attention_tables() {
 
 /// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
 template <typename P>
-struct AttentionPart : AttentionBounds<attention_bounds<P>(0)>, AttentionSequence<attention_tables<P>()> {
+struct AttentionPart : AttentionBounds<attention_bounds<P>(0), attention_row_bounds<P>(0)>,
+                       AttentionSequence<attention_tables<P>()> {
   int unit, row, end, first_key, keys;
 
   PL_DEVICE int rows_end() const { return P::packed ? end : P::rows; }
@@ -135,7 +146,8 @@ PL_DEVICE bool attention_turn(const F& f, const int* before, int tile, Attention
     attention_find<P, L>(f, before, own, part);
   else
     part.row = own * L::rows;
-  if constexpr (attention_bounds<P>(0) > 0) f.bound(part.unit, part.bounds);
+  if constexpr (attention_bounds<P>(0) > 0)
+    f.bound(part.unit, part.row, min(part.row + L::rows, P::rows) - 1, part.bounds);
   return true;
 }
 
@@ -224,7 +236,7 @@ PL_DEVICE void attention_score(const F& f, float (&s)[count], const typename F::
       if constexpr (P::packed)
         visible = f.visible(part.place(row), key, part.keys);
       else if constexpr (attention_bounds<P>(0) > 0)
-        visible = f.visible(row, key, part.bounds);
+        visible = f.visible(row, key, part.bounds, part.own[i % 4 / 2]);
       else
         visible = f.visible(row, key);
       if (!visible)

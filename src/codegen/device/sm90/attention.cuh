@@ -133,14 +133,15 @@ class AttentionDeal {
 // In pages that a table names a warp does: each lane has so many of the tile's keys as lie together, and has looked up
 // where before it waits for a place to bring them to, so that no copy waits for a table. A policy then has
 //   int page                    keys of a page, a multiple of 8
-//   int bounds                  numbers of a unit that say which of its keys count
+//   int bounds, row_bounds      numbers of a block's rows that say which keys count; of each row
 // and functors are, besides or with more arguments,
 //   load_keys(to, map, barrier, unit, row, column, page), load_values(likewise)   a row of the page; one that there is
 //                                                        not is filled with what is no number
 //   page_of_keys(unit, key), page_of_values(unit, key)   what the table says; of packed sequences the sequence's number
 //                                                        is between the two, and keys_begin() is 0
-//   bound(unit, bounds)                                  fills in these numbers; of none there are it is not needed
-//   tiles(first_row, last_row, bounds), visible(row, key, bounds)   where there are any
+//   bound(unit, first_row, last_row, bounds), row_bound(unit, row, own)   fill in these numbers, a warp at once; where
+//                                                        there are none they are not needed
+//   tiles(first_row, last_row, bounds), visible(row, key, bounds, own)   where there are any
 
 /// Keys of a tile that one copy brings: as many as lie in one page wherever the tile begins.
 template <typename P>
@@ -297,6 +298,10 @@ class AttentionConsumer {
       own_row = part.row + group * 64 + warp * 16;
       row0 = min(own_row + lane / 4, part.rows_end() - 1);
       row1 = min(own_row + lane / 4 + 8, part.rows_end() - 1);
+      if constexpr (attention_row_bounds<P>(0) > 0) {
+        f.row_bound(part.unit, row0, part.own[0]);
+        f.row_bound(part.unit, row1, part.own[1]);
+      }
       rows = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
       const AttentionSpan span = attention_span<P, L>(f, part);
       float o[L::columns / 2];
