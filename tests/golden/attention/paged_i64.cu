@@ -91,7 +91,7 @@ struct Policy {
   static constexpr bool overlap = true, ping_pong = true, deals = false;
   static constexpr bool bf16 = true, plain = true, masks = true, packed = false;
   static constexpr int sequences = 0;
-  static constexpr int page = 16, bounds = 1;
+  static constexpr int page = 16, bounds = 1, row_bounds = 0;
   static constexpr float scale = 0x1.0527dcp-3f, natural = 0x1.6a09e6p-4f, slack = 0;
 };
 struct Functors {
@@ -185,12 +185,14 @@ struct Functors {
     const long long v13 = (v10 ? v12 : v8);
     return (unsigned long long)v13 < 163ULL ? (int)v13 : -1;
   }
-  PL_DEVICE void bound(int unit, int* bounds) const {
+  PL_DEVICE void bound(int unit, int first, int last, int* bounds) const {
     const int d3 = (unsigned)(unit) % 4;
     const int d2 = (unsigned)(unit) / 4 % 8;
     const int d0 = (unsigned)(unit) / 32;
-    const long long v2 = pl_ldg(in0 + (d0));
-    bounds[0] = (int)min(max(1ll * min(max((long long)v2, -536870912ll), 536870912ll), -536870912ll), 536870912ll);
+    {
+      const long long v2 = pl_ldg(in0 + (d0));
+      bounds[0] = (int)min(max(0ll + 1ll * min(max((long long)v2, -536870912ll), 536870912ll), -536870912ll), 536870912ll);
+    }
   }
   PL_DEVICE AttentionSpan tiles(int first, int last, const int* bounds) const {
     int begin = 0, end = 8, free_begin = 0, free_end = 8;
@@ -203,7 +205,7 @@ struct Functors {
     }
     return {begin, end, free_begin, free_end, last_key};
   }
-  PL_DEVICE bool visible(int row, int key, const int* bounds) const {
+  PL_DEVICE bool visible(int row, int key, const int* bounds, const int* own) const {
     return (1 * row + -1 * key + 0 + bounds[0] >= 0);
   }
   struct Ahead {
