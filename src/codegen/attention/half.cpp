@@ -384,8 +384,9 @@ Status check(const HalfAttention& a, const HalfTiling& plan, std::int64_t shared
   // Scores, weights and sums; without overlap weights take the place of scores. Measured as what spills nothing.
   const std::int64_t columns = round_up(a.columns, 8),
                      held = plan.keys / 2 + (plan.overlap ? plan.keys / 4 : 0) + columns / 2;
-  const std::int64_t room = (plan.consumers == 3 ? 132 : 204) - (a.plain ? 0 : 24) -
-                            static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;
+  const bool asks = !a.plain || std::ranges::any_of(a.tests, &PlaceTest::by_row);
+  const std::int64_t room =
+      (plan.consumers == 3 ? 132 : 204) - (asks ? 24 : 0) - static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;
   if (held > room)
     return bad("scores, weights and sums need " + std::to_string(held) + " registers a thread of " +
                std::to_string(room));
