@@ -479,12 +479,13 @@ class AttentionConsumer {
   AttentionRows rows;
 };
 
-/// The registers that a thread of a consumer may have, and one of the producer's warpgroup.
-PL_DEVICE constexpr int attention_consumer_registers(int consumers) {
-  return consumers == 3 ? 160 : 240;
+/// The registers that a thread of a consumer may have, and one of the producer's warpgroup: more where it looks up
+/// pages, and again where it finds what a block's rows have known of them.
+PL_DEVICE constexpr int attention_consumer_registers(int consumers, bool by_row) {
+  return (consumers == 3 ? 160 : 240) - (by_row ? 8 : 0);
 }
-PL_DEVICE constexpr int attention_producer_registers(int consumers, bool in_pages) {
-  return consumers == 3 || in_pages ? 32 : 24;
+PL_DEVICE constexpr int attention_producer_registers(int consumers, bool in_pages, bool by_row) {
+  return by_row ? 48 : consumers == 3 || in_pages ? 32 : 24;
 }
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
@@ -496,7 +497,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
-  constexpr bool in_pages = attention_page<P>(0) > 0;
+  constexpr bool in_pages = attention_page<P>(0) > 0, by_row = attention_row_bounds<P>(0) > 0;
   char* const own_maps = maps + (int)blockIdx.x * L::maps_bytes;
   if (threadIdx.x == 0) {
     barrier_init(barriers.queries_in(), 1);
@@ -532,10 +533,10 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   }
   __syncthreads();
   if (group == 0) {
-    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers, in_pages)>();
+    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers, in_pages, by_row)>();
     if (threadIdx.x < (in_pages ? 32 : 1)) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
-    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
+    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers, by_row)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
     AttentionConsumer<P, F> consumer(f, base, group - 1);
     consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before,
