@@ -157,18 +157,25 @@ def rivals(x: Drawn) -> dict[str, Callable[[], Any]]:
 
         compiled, offsets = torch.compile(flex_attention, dynamic=False), x.lengths.flatten()
         block = create_block_mask(lambda b, h, i, j: j <= i + offsets[b], s.batch, None, s.queries, mask.shape[-1], device="cuda")
-        return lambda: compiled(x.q, *x.gathered(), block_mask=block, enable_gqa=grouped)
+
+        def run() -> Any:
+            k, v = x.gathered()
+            return compiled(x.q, k, v, block_mask=block, enable_gqa=grouped)
+
+        return run
 
     def varlen() -> Callable[[], Any]:
         from torch.nn.attention.varlen import varlen_attn
 
-        packed, offsets, used = x.packed()
-        options = {"window_size": (-1, 0), "enable_gqa": grouped, "seqused_k": used, "block_table": x.table}
+        (packed, offsets, used), (keys, values) = x.packed(), x.caches
+        options: dict[str, Any] = {"window_size": (-1, 0), "enable_gqa": grouped, "seqused_k": used, "block_table": x.table}
         # The operator asks for offsets of keys, too, and does not read them where a table says where keys lie.
         bounds = torch.cat([used.new_zeros(1), used.cumsum(0, dtype=torch.int32)])
 
         def run() -> Any:
-            return varlen_attn(packed, *x.caches, offsets, bounds, s.queries, int(mask.shape[-1]), **options).view(*x.q.transpose(1, 2).shape).transpose(1, 2)
+            return (
+                varlen_attn(packed, keys, values, offsets, bounds, s.queries, int(mask.shape[-1]), **options).view(*x.q.transpose(1, 2).shape).transpose(1, 2)
+            )
 
         return run
 
