@@ -4,7 +4,11 @@
 // pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
 // times. `--packed TEXT` emits attention over packed sequences in place of products: of "16 34000 32 8 128 -1 0" there
 // are 16 in 34,000 tokens, 32 heads that share 8 of keys, 128 features, and a window without a left and with nothing
-// right of the query (bench/attention/varlen.py times those). `--arch sm_80` emits what it would for an A100, which
+// right of the query (bench/attention/varlen.py times those); "… 16 4096" behind says that keys lie in pages of 16, at
+// most 4,096 of a sequence. `--paged TEXT` emits attention of many queries over pages
+// in place of products: of "8 512 2048 32 8 128 64 1" there are 8 sequences of 512 queries behind at most 2,048 keys,
+// 32 heads that share 8 of keys, 128 features, and pages of 64 keys, in which heads lie beside each other (0: one after
+// the other; bench/attention/paged.py times those). `--arch sm_80` emits what it would for an A100, which
 // runs on later GPUs too, and leaves out what is PyTorch's there.
 #include <algorithm>
 #include <cstdio>
@@ -24,6 +28,7 @@
 #include "codegen/genome.h"
 #include "codegen/lower/narrow_products.h"
 #include "codegen/packed_samples.h"
+#include "codegen/paged_samples.h"
 
 namespace {
 
@@ -63,12 +68,29 @@ Result<samples::ContractionSample> packed_case(const std::string& text) {
   samples::Packed packed;
   in >> count >> tokens >> packed.heads >> packed.shared >> packed.features >> packed.left >> packed.right;
   if (!in || count < 1 || tokens < 1) return fail("usage", "not seven numbers: " + text);
+  std::int64_t most = 0;
+  if (in >> packed.page >> most && packed.page > 0) packed.pages = (most + packed.page - 1) / packed.page;
   packed.columns = packed.features;
   packed.queries = packed.keys = std::vector<int>(static_cast<std::size_t>(count), 0);
   packed.queries[0] = packed.keys[0] = tokens;
   PLANISH_TRY(auto kernel, samples::packed_kernel(packed));
   const double products = cost(kernel).products;
   return samples::ContractionSample{"packed", text, std::move(kernel), products};
+}
+
+/// Kernels know how many keys there are at most, and neither tables nor lengths.
+Result<samples::ContractionSample> paged_case(const std::string& text) {
+  std::istringstream in(text);
+  std::int64_t context = 0;
+  samples::Paged p;
+  in >> p.batch >> p.queries >> context >> p.heads >> p.shared >> p.features >> p.page >> p.by_place;
+  if (!in || p.page < 1) return fail("usage", "not eight numbers: " + text);
+  p.columns = p.features;
+  p.pages = (context + p.queries + p.page - 1) / p.page;
+  p.wide = false;
+  PLANISH_TRY(auto kernel, samples::paged_kernel(samples::paged_graph(p)));
+  const double products = cost(kernel).products;
+  return samples::ContractionSample{"paged", text, std::move(kernel), products};
 }
 
 }  // namespace
@@ -114,8 +136,8 @@ int main(int argc, char** argv) {
       device.sms = std::atoi(argv[++i]);
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
-    } else if (arg == "--packed" && i + 1 < argc) {
-      auto one = packed_case(argv[++i]);
+    } else if ((arg == "--packed" || arg == "--paged") && i + 1 < argc) {
+      auto one = arg == "--packed" ? packed_case(argv[++i]) : paged_case(argv[++i]);
       if (!one) {
         std::fprintf(stderr, "error: %s\n", one.error().message.c_str());
         return 2;
@@ -133,7 +155,7 @@ int main(int argc, char** argv) {
           stderr,
           "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight] "
           "[--large] "
-          "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]... [--packed TEXT]...\n",
+          "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]... [--packed TEXT]... [--paged TEXT]...\n",
           argv[0]);
       return 2;
     }

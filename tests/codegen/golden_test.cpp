@@ -24,6 +24,7 @@
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "codegen/packed_samples.h"
+#include "codegen/paged_samples.h"
 #include "codegen/templates/template.h"
 #include "column_samples.h"
 #include "contraction_samples.h"
@@ -226,6 +227,15 @@ std::vector<Golden> golden_sources() {
   const samples::Packed packed{
       .queries = std::vector<int>(16, 512), .heads = 32, .shared = 8, .features = 128, .columns = 128, .right = 0};
   out.add("attention", "packed", *samples::packed_kernel(packed), h200());
+  const samples::Paged paged{.queries = 256,
+                             .heads = 32,
+                             .shared = 8,
+                             .page = 16,
+                             .pages = 80,
+                             .features = 128,
+                             .columns = 128,
+                             .wide = false};
+  out.add("attention", "paged", *samples::paged_kernel(samples::paged_graph(paged)), h200());
   out.add("attention", "causal_sm80", samples::attention_sample(causal).kernel, older("sm_80"));
   out.add("product", "bmm_sm86", samples::heads_sample(8, 12, 512, 64, half).kernel, older("sm_86"));
   out.add("skinny", "linear_gelu_sm80", samples::linear_sample(4, 2048, 2048, half).kernel, older("sm_80"));

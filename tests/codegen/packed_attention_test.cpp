@@ -43,7 +43,7 @@ std::vector<std::int64_t> offsets_of(const std::vector<int>& lengths) {
 struct PackedData {
   std::vector<std::uint16_t> q, k, v;
   std::vector<std::int64_t> of_queries, of_keys;  // as numbers
-  std::vector<std::int32_t> narrow_queries, narrow_keys;
+  std::vector<std::int32_t> narrow_queries, narrow_keys, table;
 
   explicit PackedData(const Packed& p) : of_queries(offsets_of(p.queries)), of_keys(offsets_of(p.keys)) {
     const auto drawn = [&](std::int64_t count, int seed) {
@@ -52,9 +52,14 @@ struct PackedData {
         out.push_back(to_bits(1.5 * std::sin(0.37 * static_cast<double>(i * (7 + seed)) + seed), p.dtype));
       return out;
     };
+    const std::int64_t rows = p.page > 0 ? p.pool() * p.page : p.all_keys();
     q = drawn(p.tokens() * p.heads * p.features, 1);
-    k = drawn(p.all_keys() * p.shared * p.features, 2);
-    v = drawn(p.all_keys() * p.shared * p.columns, 3);
+    k = drawn(rows * p.shared * p.features, 2);
+    v = drawn(rows * p.shared * p.columns, 3);
+    if (p.page > 0) {
+      keep_in_pages(p);
+      return;
+    }
     // In every second sequence keys are not numbers and values are Inf where a neighbour's tile may reach them.
     const std::uint16_t inf = p.dtype == DType::bf16 ? 0x7f80 : 0x7c00;
     for (std::size_t n = 0; p.odd && n < p.keys.size(); n += 2) {
@@ -65,6 +70,32 @@ struct PackedData {
     }
     narrow_queries.assign(of_queries.begin(), of_queries.end());
     narrow_keys.assign(of_keys.begin(), of_keys.end());
+  }
+
+  /// Tables in no order, which name no page where no key is. What lies behind a sequence's last key is no number.
+  void keep_in_pages(const Packed& p) {
+    of_keys.assign(p.keys.begin(), p.keys.end());
+    for (std::size_t n = 0; n < p.keys.size(); ++n) {
+      for (std::int64_t page = 0; page < p.pages; ++page) {
+        const auto i = static_cast<std::int64_t>(n) * p.pages + page;
+        table.push_back(page * p.page < p.keys[n] ? static_cast<std::int32_t>((i * 5 + 2) % p.pool()) : -7);
+      }
+      const std::uint16_t inf = p.dtype == DType::bf16 ? 0x7f80 : 0x7c00;
+      for (std::int64_t key = p.keys[n]; key % p.page != 0; ++key) {
+        const auto begin = static_cast<std::ptrdiff_t>(row(p, n, key) * p.shared);
+        std::fill_n(k.begin() + begin * p.features, p.shared * p.features, static_cast<std::uint16_t>(inf | 1));
+        std::fill_n(v.begin() + begin * p.columns, p.shared * p.columns, inf);
+      }
+    }
+    narrow_queries.assign(of_queries.begin(), of_queries.end());
+    narrow_keys.assign(of_keys.begin(), of_keys.end());
+  }
+
+  /// Where a sequence's key lies among all.
+  std::int64_t row(const Packed& p, std::size_t n, std::int64_t key) const {
+    if (p.page == 0) return of_keys[n] + key;
+    const std::size_t entry = n * static_cast<std::size_t>(p.pages) + static_cast<std::size_t>(key / p.page);
+    return table[entry] * p.page + key % p.page;
   }
 };
 
@@ -82,7 +113,7 @@ double worst_of(const Packed& p, const PackedData& data, const std::vector<std::
   double worst = 0;
   for (std::size_t n = 0; n < p.queries.size(); ++n) {
     if (p.odd && n % 2 == 0 && p.keys[n] > 0) continue;
-    const std::int64_t rows = p.queries[n], keys = p.keys[n], first = data.of_queries[n], begin = data.of_keys[n];
+    const std::int64_t rows = p.queries[n], keys = p.keys[n], first = data.of_queries[n];
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t head = 0; head < p.heads; ++head) {
         const std::int64_t shared = head / (p.heads / p.shared);
@@ -92,7 +123,7 @@ double worst_of(const Packed& p, const PackedData& data, const std::vector<std::
           double s = 0;
           for (std::int64_t f = 0; f < p.features; ++f)
             s += number(data.q, ((first + row) * p.heads + head) * p.features + f) *
-                 number(data.k, ((begin + key) * p.shared + shared) * p.features + f);
+                 number(data.k, (data.row(p, n, key) * p.shared + shared) * p.features + f);
           s *= p.scale > 0 ? p.scale : 1 / std::sqrt(static_cast<double>(p.features));
           x.push_back(visible(p, row, key, rows, keys) ? s : -INFINITY);
           top = std::max(top, x.back());
@@ -101,8 +132,8 @@ double worst_of(const Packed& p, const PackedData& data, const std::vector<std::
         for (std::int64_t c = 0; c < p.columns; ++c) {
           double sum = 0, size = 0;
           for (std::int64_t key = 0; key < keys; ++key) {
-            const double term =
-                x[static_cast<std::size_t>(key)] * number(data.v, ((begin + key) * p.shared + shared) * p.columns + c);
+            const double term = x[static_cast<std::size_t>(key)] *
+                                number(data.v, (data.row(p, n, key) * p.shared + shared) * p.columns + c);
             sum += term;
             size += std::abs(term);
           }
@@ -140,6 +171,24 @@ std::vector<PackedCase> packed_cases() {
       // Rows behind the last sequence, and more sequences than a warp has lanes.
       {{.queries = std::vector<int>(37, 3), .heads = 2, .right = 0, .dtype = bf16, .behind = 7},
        {1, 16, 2, true, false, 2}},
+      // Keys in pages: sequences of none, of a part of a page, and of several tiles.
+      {{.queries = {70, 3, 0, 130, 9}, .keys = {90, 5, 17, 0, 33}, .heads = 2, .dtype = bf16, .page = 16, .pages = 6},
+       {2, 32, 2, true, true, 2, true}},
+      {{.queries = {40, 66, 1},
+        .keys = {100, 66, 129},
+        .heads = 4,
+        .shared = 2,
+        .features = 64,
+        .columns = 32,
+        .right = 0,
+        .dtype = f16,
+        .wide = true,
+        .behind = 4,
+        .page = 64,
+        .pages = 3},
+       {1, 48, 1, false, false, 4, true}},
+      {{.queries = {80, 20}, .keys = {40, 70}, .left = 20, .right = 3, .dtype = bf16, .page = 8, .pages = 9},
+       {2, 16, 3, true, false, 1}},
   };
 }
 
@@ -176,7 +225,7 @@ extern "C" bool run{0}(void** args, int blocks, bool skew) {{
   std::vector<char> maps(blocks * 384);
   unsigned counters[2] = {{0, 0}};
   const bool ended = run_blocks(blocks, {2}, [&] {{
-    case{0}::planish_kernel({3}(unsigned short*)args[5], maps.data(){4});
+    case{0}::planish_kernel({3}(unsigned short*)args[6], maps.data(){4});
   }});
   return ended && counters[0] == 0 && counters[1] == 0;
 }}
@@ -194,7 +243,7 @@ extern "C" bool run{0}(void** args, int blocks, bool skew) {{
     std::vector<std::uint16_t> out(static_cast<std::size_t>(p.tokens() * p.heads * p.columns), 0x7fff);
     void* const of_queries = p.wide ? static_cast<void*>(data.of_queries.data()) : data.narrow_queries.data();
     void* const of_keys = p.wide ? static_cast<void*>(data.of_keys.data()) : data.narrow_keys.data();
-    void* args[6] = {data.q.data(), data.k.data(), data.v.data(), of_queries, of_keys, out.data()};
+    void* args[7] = {data.q.data(), data.k.data(), data.v.data(), of_queries, of_keys, data.table.data(), out.data()};
     for (const bool skewed : {false, true}) {
       std::ranges::fill(out, 0x7fff);
       REQUIRE(run(args, static_cast<int>((printed[i].tiles + 1) / 2), skewed));
@@ -328,6 +377,9 @@ TEST_CASE("what no schedule of packed sequences computes is not lowered") {
   CHECK(why({.queries = {40, 20}, .heads = 2, .dtype = DType::f32}).contains("another dtype"));
   CHECK(why({.queries = {40, 20}, .heads = 2, .features = 20, .columns = 16}).contains("tensor maps"));
   CHECK(why({.queries = {40, 20}, .heads = 2, .used = true}).contains("more than offsets"));
+  CHECK(why({.queries = {40, 20}, .page = 16, .pages = 4}).empty());
+  CHECK(why({.queries = {40, 20}, .page = 4, .pages = 4}).contains("odd size"));
+  CHECK(why({.queries = {1, 1}, .page = 16, .pages = 4, .longest = 1}).contains("few queries"));
   CHECK(why({.queries = {40, 20}, .heads = 2, .dropout = 0.1}).contains("dropout"));
   CHECK(why({.queries = {40, 20}, .heads = 2}).empty());
 }

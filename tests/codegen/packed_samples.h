@@ -21,16 +21,35 @@ struct Packed {
   std::int64_t behind = 0;  ///< rows that no sequence has
   bool used = false;        ///< with a number of used keys
   double dropout = 0;
+  std::int64_t page = 0, pages = 0;  ///< keys of one, and of a sequence by its table; 0: keys lie packed, too
 
+  std::int64_t longest = 4096;  ///< queries that a sequence has at most
+
+  std::int64_t pool() const { return static_cast<std::int64_t>(queries.size()) * pages + 3; }
   std::int64_t tokens() const { return std::accumulate(queries.begin(), queries.end(), std::int64_t{0}) + behind; }
   std::int64_t all_keys() const { return std::accumulate(keys.begin(), keys.end(), std::int64_t{0}); }
 };
 
-/// Values 0 to 4 are q, k, v and the offsets of queries and keys, which are one where lengths are the same.
+/// Values 0 to 4 are q, k, v and the offsets of queries and keys, which are one where lengths are the same; in pages
+/// value 4 says how many keys each sequence has, and value 5 is the table.
 inline GraphBuilder packed_graph(const Packed& p) {
   GraphBuilder g;
   const auto count = static_cast<std::int64_t>(p.queries.size());
   const DType whole = p.wide ? DType::i64 : DType::i32;
+  if (p.page > 0) {
+    const auto cache = [&](std::int64_t width) { return g.input({p.pool(), p.page, p.shared, width}, p.dtype); };
+    const int q = g.input({p.tokens(), p.heads, p.features}, p.dtype), k = cache(p.features), v = cache(p.columns);
+    const int of_queries = g.input({count + 1}, whole), used = g.input({count}, whole),
+              table = g.input({count, p.pages}, DType::i32);
+    g.output(g.node(
+        "_flash_attention_forward.default",
+        {V("query", q), V("key", k), V("value", v), V("cum_seq_q", of_queries), N("cum_seq_k"), I("max_q", p.longest),
+         I("max_k", 4096), F("dropout_p", p.dropout), B("is_causal", false), B("return_debug_mask", false),
+         p.scale > 0 ? F("scale", p.scale) : N("scale"), I("window_size_left", p.left), I("window_size_right", p.right),
+         V("seqused_k", used), N("alibi_slopes"), V("block_table", table)},
+        {p.tokens(), p.heads, p.columns}, p.dtype));
+    return g;
+  }
   const int q = g.input({p.tokens(), p.heads, p.features}, p.dtype);
   const int k = g.input({p.all_keys(), p.shared, p.features}, p.dtype);
   const int v = g.input({p.all_keys(), p.shared, p.columns}, p.dtype);

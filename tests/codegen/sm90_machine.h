@@ -221,7 +221,7 @@ static u32 pack_f16(float low, float high) { return pl_to_f16(low) | (u32)pl_to_
 static u32 pack_bf16(float low, float high) { return pl_to_bf16(low) | (u32)pl_to_bf16(high) << 16; }
 
 // A map, of 128 bytes or less.
-struct Map { const unsigned char* from; int dims, size, extent[5], box[5], step[5]; u64 stride[5]; };
+struct Map { const unsigned char* from; int dims, size, nan, extent[5], box[5], step[5]; u64 stride[5]; };
 static_assert(sizeof(Map) <= 128);
 static void shared_clear(u32 to) { std::memset(pl_smem + to, 0, 16); }
 static Map* map_at(u32 at) { return (Map*)(pl_smem + at); }
@@ -230,6 +230,7 @@ template <int dims, bool bf16> void tensor_map_begin(u32 map, const void* from) 
   map_at(map)->dims = dims;
   map_at(map)->size = 2;
 }
+static void tensor_map_outside_nan(u32 map) { map_at(map)->nan = 1; }
 template <int dims> void tensor_map_begin_bytes(u32 map, const void* from) {
   tensor_map_begin<dims, false>(map, from);
   map_at(map)->size = 1;
@@ -275,7 +276,8 @@ template <typename... Places> void tensor_share(u32 place_at, const void* map, u
         const int element = begin[0] + x / m.size;
         const bool there = inside && element >= 0 && element < m.extent[0];
         const u32 line = to + row * 128;
-        pl_smem[line + ((x / 16) ^ (line / 128 % 8)) * 16 + x % 16] = there ? m.from[place + (long long)begin[0] * m.size + x] : 0;
+        pl_smem[line + ((x / 16) ^ (line / 128 % 8)) * 16 + x % 16] = there ? m.from[place + (long long)begin[0] * m.size + x]
+                                                                              : m.nan != 0 ? 0xff : 0;
       }
     }
     barrier_at(barrier).bytes -= rows * 128l;

@@ -3,30 +3,38 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/rounding.h"
 #include "codegen/emit/expression.h"
+#include "codegen/variables.h"
 
 namespace planish::codegen::attention {
 namespace {
 
 constexpr std::int64_t chunk = 8;  ///< elements of the 16 bytes that tensor maps count strides in
-constexpr std::size_t most_units = 3;
+constexpr std::size_t most_units = 3, most_units_of_pages = 2;
+constexpr std::int64_t least_page = 8;  ///< keys: a box begins where the swizzle of 128 bytes does
 constexpr std::int64_t most_stride = std::int64_t{1} << 38, most_extent = (std::int64_t{1} << 31) - 1;
 
 class HalfFinder {
  public:
-  HalfFinder(const Kernel& kernel, const Attention& a) : k_(kernel), a_(a) {}
+  HalfFinder(const Kernel& kernel, const Attention& a) : k_(kernel), a_(a), moves_(variables_of(kernel)) {}
 
   Result<HalfAttention> find() {
     const Contraction &s = a_.scores, &o = a_.values;
-    if (s.n.size() != 1 || s.k.size() != 1 || o.n.size() != 1) return no("keys, features or columns of several dims");
-    if (s.m.empty()) return no("one row of queries");
     out_.packing = packing_of(k_, a_);
-    if (!out_.packing && std::ranges::any_of(k_.nodes, gathers)) return no("places known at run time alone");
-    out_.key = s.n[0];
+    const bool packed_pages = out_.packing && out_.packing->in_pages;
+    if (s.n.size() > (packed_pages ? 3 : 2) || s.k.size() != 1 || o.n.size() != 1)
+      return no("keys, features or columns of several dims");
+    if (s.m.empty()) return no("one row of queries");
+    out_.key = s.n.back();
+    if (s.n.size() > 1) out_.page = s.n[s.n.size() - 2];
+    if (packed_pages) out_.sequence = s.n.front();
+    if (!out_.packing && out_.page < 0 && std::ranges::any_of(k_.nodes, gathers))
+      return no("places known at run time alone");
     out_.feature = s.k[0];
     out_.column = o.n[0];
     // Heads that share keys are rows of one product; the longest dim makes tiles.
@@ -90,9 +98,13 @@ class HalfFinder {
       }
     }
     const Node& load = node(factor);
-    if (load.op != Op::load || gathers(load) || !load.where.empty() || !load.index.is_affine())
+    const bool looked_up = row == out_.key && out_.page >= 0;
+    if (load.op != Op::load || gathers(load) != looked_up || !load.where.empty() || !load.index.is_affine())
       return no("a factor that is computed");
     MappedOperand out;
+    if (looked_up) {
+      PLANISH_TRY(out.pages, pages(factor, line));
+    }
     out.input = load.input;
     const DType stored = of(out);
     if (stored != DType::f16 && stored != DType::bf16) return no("a factor of another type than 16 bits");
@@ -110,8 +122,28 @@ class HalfFinder {
       fits = fits && std::ranges::find(out_.units, v) != out_.units.end();
       out.units.push_back({v, term.coefficient});
     }
-    if (!fits || out.units.size() > most_units) return no("a factor whose rows tensor maps do not reach");
+    if (!fits || out.units.size() > (looked_up ? most_units_of_pages : most_units))
+      return no("a factor whose rows tensor maps do not reach");
     return out;
+  }
+
+  /// A page that there is not is filled with what is no number, and so would be features behind the last.
+  Result<Pages> pages(int factor, int line) const {
+    const Node& load = node(factor);
+    if (load.args.size() != 1) return no("pages that several numbers say");
+    Pages out{factor, k_.space.extent(out_.key), load.limits[0], load.strides[0]};
+    if (moves(load.args[0], line) || moves(load.args[0], out_.key) || load.index.depends_on(out_.page) ||
+        (out_.sequence >= 0 && load.index.depends_on(out_.sequence)))
+      return no("keys that do not lie in pages");
+    if (out.size % least_page != 0 || out_.features % 16 != 0 || out_.columns % 8 != 0)
+      return no("pages, or heads in pages, of an odd size");
+    if (out.stride <= 0 || out.stride % chunk != 0 || out.stride >= most_stride || out.count > most_extent)
+      return no("pages that tensor maps do not reach");
+    return out;
+  }
+
+  bool moves(int id, int variable) const {
+    return moves_[static_cast<std::size_t>(id)][static_cast<std::size_t>(variable)];
   }
 
   /// What a node is but for conversions that round nothing.
@@ -128,16 +160,43 @@ class HalfFinder {
   }
   bool is_zero(int id) const { return constant(id) == 0.0; }
 
-  /// An integer node as an index; nothing where it is more.
-  std::optional<ir::IndexExpr> index(int id) const {
+  /// An integer node as places and, so many times each, what is known on the device.
+  struct Linear {
+    ir::IndexExpr places;
+    std::vector<std::pair<int, std::int64_t>> known;
+  };
+
+  /// Nothing where it is more.
+  std::optional<Linear> linear(int id) const {
     const Node& each = node(id);
-    if (each.op == Op::index) return each.index;
-    if (each.op == Op::constant && !is_floating(each.dtype)) return ir::IndexExpr::constant(each.bits);
-    if (each.op == Op::cast && !is_floating(each.dtype) && each.dtype != DType::boolean) return index(each.args[0]);
-    if (each.op != Op::add && each.op != Op::sub) return std::nullopt;
-    const auto left = index(each.args[0]), right = index(each.args[1]);
-    if (!left || !right) return std::nullopt;
-    return ir::add(*left, each.op == Op::add ? *right : ir::scale(*right, -1), k_.space);
+    if (each.op == Op::index) return Linear{each.index, {}};
+    if (each.op == Op::constant && !is_floating(each.dtype)) return Linear{ir::IndexExpr::constant(each.bits), {}};
+    if (each.op == Op::cast && !is_floating(each.dtype) && each.dtype != DType::boolean) return linear(each.args[0]);
+    if (each.op == Op::add || each.op == Op::sub) {
+      const auto left = linear(each.args[0]), right = linear(each.args[1]);
+      if (left && right) return sum(*left, *right, each.op == Op::add ? 1 : -1);
+    }
+    return is_known(id) ? std::optional(Linear{{}, {{id, 1}}}) : std::nullopt;
+  }
+
+  Linear sum(Linear left, const Linear& right, std::int64_t times) const {
+    left.places = ir::add(left.places, ir::scale(right.places, times), k_.space);
+    for (const auto& [id, n] : right.known) left.known.emplace_back(id, times * n);
+    return left;
+  }
+
+  /// Whether a whole number moves with units and queries alone, and keys lie in pages: the producer knows the last of
+  /// them then.
+  bool is_known(int id) const {
+    const DType dtype = node(id).dtype;
+    if (out_.page < 0 || (dtype != DType::i64 && dtype != DType::i32)) return false;
+    for (int v = 0; v < static_cast<int>(k_.space.extents.size()); ++v) {
+      if (moves(id, v) && v != out_.row && std::ranges::find(out_.units, v) == out_.units.end()) return false;
+    }
+    const std::vector<int> root{id};
+    return std::ranges::none_of(printing::closure(k_, root, [](int) { return false; }), [&](int below) {
+      return node(below).op == Op::reduced || node(below).op == Op::scanned;
+    });
   }
 
   /// Adds what a condition, or its negation, says of places alone; false where it says more.
@@ -152,19 +211,22 @@ class HalfFinder {
       return take_tests(test.args[0], negated, tests) && take_tests(test.args[1], negated, tests);
     const bool grows = test.op == Op::ge || test.op == Op::gt, falls = test.op == Op::le || test.op == Op::lt;
     if (!grows && !falls) return false;
-    const auto left = index(test.args[grows ? 0 : 1]), right = index(test.args[grows ? 1 : 0]);
+    const auto left = linear(test.args[grows ? 0 : 1]), right = linear(test.args[grows ? 1 : 0]);
     if (!left || !right) return false;
     // At least 0, or 1; negated: less than that.
-    ir::IndexExpr e = ir::add(*left, ir::scale(*right, -1), k_.space);
+    Linear e = sum(*left, *right, -1);
     const std::int64_t least = test.op == Op::gt || test.op == Op::lt ? 1 : 0;
-    if (negated) e = ir::scale(e, -1);
-    const PlaceTest out{e.coefficient_of(out_.row), e.coefficient_of(out_.key),
-                        e.constant_term() + (negated ? least - 1 : -least)};
-    for (const auto& term : e.terms()) {
+    if (negated) e = sum({}, e, -1);
+    PlaceTest out{e.places.coefficient_of(out_.row), e.places.coefficient_of(out_.key),
+                  e.places.constant_term() + (negated ? least - 1 : -least), std::move(e.known)};
+    out.by_row = std::ranges::any_of(out.known, [&](const auto& each) { return moves(each.first, out_.row); });
+    for (const auto& term : e.places.terms()) {
       const auto& atom = term.atom;
-      if (atom.kind != ir::Atom::Kind::variable || (atom.variable != out_.row && atom.variable != out_.key))
+      if (atom.kind != ir::Atom::Kind::variable ||
+          (atom.variable != out_.row && atom.variable != out_.key && atom.variable != out_.page))
         return false;
     }
+    if (out_.page >= 0 && e.places.coefficient_of(out_.page) != out.key * k_.space.extent(out_.key)) return false;
     constexpr std::int64_t most = std::int64_t{1} << 29;
     const auto extreme = std::abs(out.row) * out_.rows + std::abs(out.key) * out_.key_count + std::abs(out.constant);
     if (out.key == 0 || extreme > most) return false;
@@ -236,7 +298,9 @@ class HalfFinder {
     const std::vector<int> root{out_.score};
     for (const int id : printing::closure(k_, root, [](int) { return false; })) {
       const Node& load = node(id);
-      if (load.op != Op::load || !load.where.empty() || !load.index.is_affine() || out_.key_count % 2 != 0) continue;
+      if (load.op != Op::load || gathers(load) || !load.where.empty() || !load.index.is_affine() ||
+          out_.key_count % 2 != 0)
+        continue;
       bool paired = load.index.coefficient_of(out_.key) == 1 && load.index.constant_term() % 2 == 0;
       for (const auto& term : load.index.terms())
         paired = paired && (term.atom.variable == out_.key || term.coefficient % 2 == 0);
@@ -247,6 +311,7 @@ class HalfFinder {
 
   const Kernel& k_;
   const Attention& a_;
+  const std::vector<std::vector<bool>> moves_;
   HalfAttention out_;
 };
 
@@ -275,6 +340,16 @@ int exchange_of(const HalfAttention& a, const HalfTiling& plan, std::int64_t sha
   return a.columns > 32 && shared_bytes(a, plan, 64) <= shared_limit ? 64 : 32;
 }
 
+std::int64_t box_of(const HalfAttention& a, const HalfTiling& plan) {
+  return std::gcd(a.keys.pages->size, std::int64_t{plan.keys});
+}
+
+PlaceTest as_guessed(const HalfAttention& a, const PlaceTest& test) {
+  PlaceTest out{test.by_row ? -test.key : test.row, test.key, test.constant};
+  if (!test.known.empty()) out.constant += out.row != 0 ? out.row * (a.key_count - a.rows) : -test.key * a.key_count;
+  return out;
+}
+
 KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t row) {
   const std::int64_t step = 64 * std::int64_t{plan.consumers};
   std::int64_t last = std::min(row + step, a.rows) - 1, keys = a.key_count;
@@ -286,7 +361,8 @@ KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t 
     row += keys - rows;
   }
   KeyTiles out{0, ceil_div(keys, plan.keys)};
-  for (const PlaceTest& test : a.tests) {
+  for (const PlaceTest& each : a.tests) {
+    const PlaceTest test = as_guessed(a, each);
     const std::int64_t most = test.constant + test.row * (test.row > 0 ? last : row);
     if (test.key < 0)
       out.end = std::min(out.end, most < 0 ? 0 : most / -test.key / plan.keys + 1);
@@ -308,8 +384,9 @@ Status check(const HalfAttention& a, const HalfTiling& plan, std::int64_t shared
   // Scores, weights and sums; without overlap weights take the place of scores. Measured as what spills nothing.
   const std::int64_t columns = round_up(a.columns, 8),
                      held = plan.keys / 2 + (plan.overlap ? plan.keys / 4 : 0) + columns / 2;
-  const std::int64_t room = (plan.consumers == 3 ? 132 : 204) - (a.plain ? 0 : 24) -
-                            static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;
+  const bool asks = !a.plain || std::ranges::any_of(a.tests, &PlaceTest::by_row);
+  const std::int64_t room =
+      (plan.consumers == 3 ? 132 : 204) - (asks ? 24 : 0) - static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;
   if (held > room)
     return bad("scores, weights and sums need " + std::to_string(held) + " registers a thread of " +
                std::to_string(room));

@@ -59,6 +59,11 @@ class HalfPrinter {
     std::vector<int> read = roots_;
     read.insert(read.end(), {a_.shift, a_.divisor});
     if (!half_.plain) read.push_back(half_.score);
+    for (const PlaceTest& test : half_.tests)
+      for (const auto& [id, times] : test.known) read.push_back(id);
+    for (const MappedOperand* each : {&half_.keys, &half_.values}) {
+      if (each->pages) read.push_back(page_of(*each));
+    }
     inputs_ = writer_.inputs(read);
     for (const MappedOperand* each : {&half_.queries, &half_.keys, &half_.values}) {
       if (std::ranges::find(inputs_, each->input) == inputs_.end()) inputs_.push_back(each->input);
@@ -72,6 +77,41 @@ class HalfPrinter {
   }
 
   bool packed() const { return half_.packing.has_value(); }
+  /// The node that numbers an operand's pages.
+  int page_of(const MappedOperand& operand) const {
+    return kernel_.nodes[static_cast<std::size_t>(operand.pages->load)].args[0];
+  }
+  /// Tests that something on the device says more of.
+  std::vector<const PlaceTest*> bounded() const {
+    std::vector<const PlaceTest*> out;
+    for (const PlaceTest& test : half_.tests) {
+      if (!test.known.empty()) out.push_back(&test);
+    }
+    return out;
+  }
+  /// Of those before a test, how many numbers of a block's rows there are, and of each row.
+  std::pair<int, int> numbers_before(const PlaceTest* test) const {
+    std::pair<int, int> out{0, 0};
+    for (const PlaceTest* each : bounded()) {
+      if (each == test) break;
+      out.first += each->by_row ? 2 : 1;
+      out.second += each->by_row ? 1 : 0;
+    }
+    return out;
+  }
+  /// " + bounds[1]", of what is known of a test: the most and the least of a block's rows, or a row's own.
+  enum class Known : std::uint8_t { most, least, own };
+  std::string known(const PlaceTest& test, Known which) const {
+    if (test.known.empty()) return {};
+    const auto [all, own] = numbers_before(&test);
+    if (test.by_row && which == Known::own) return fmt::format(" + own[{}]", own);
+    return fmt::format(" + bounds[{}]", all + (test.by_row && which == Known::least ? 1 : 0));
+  }
+  /// What tests take behind all other arguments.
+  std::string bounds(std::string_view others, bool of_row) const {
+    const std::string_view own = of_row ? ", const int* bounds, const int* own" : ", const int* bounds";
+    return fmt::format("{}{}", others, bounded().empty() ? "" : own);
+  }
   bool ragged() const { return half_.key_count % tile_keys_ != 0; }
 
   void policy() {
@@ -83,6 +123,9 @@ class HalfPrinter {
                      half_.element == DType::bf16, half_.plain, packed() || ragged() || !half_.tests.empty(),
                      packed()));
     line(fmt::format("static constexpr int sequences = {};", packed() ? half_.packing->count : 0));
+    if (in_pages(half_))
+      line(fmt::format("static constexpr int page = {}, bounds = {}, row_bounds = {};", half_.keys.pages->size,
+                       numbers_before(nullptr).first, numbers_before(nullptr).second));
     const double natural = half_.plain ? half_.factor : 1;
     line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
                      printing::literal(DType::f32, natural * std::numbers::log2e, 0),
@@ -99,6 +142,7 @@ class HalfPrinter {
       line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
     factors();
     if (packed()) sequences();
+    if (!bounded().empty()) bound();
     tiles();
     visible();
     ahead();
@@ -110,25 +154,92 @@ class HalfPrinter {
   }
 
   /// row · r + constant, at the end of the block's rows where that is most, or least.
-  static std::string side(const PlaceTest& test, bool most) {
+  std::string side(const PlaceTest& test, bool most) const {
     const std::string_view end = (test.row > 0) == most ? "last" : "first";
-    return test.row == 0 ? fmt::format("{}", test.constant) : fmt::format("{} * {} + {}", test.row, end, test.constant);
+    const std::string more = known(test, most ? Known::most : Known::least);
+    return test.row == 0 || test.by_row ? fmt::format("{}{}", test.constant, more)
+                                        : fmt::format("{} * {} + {}{}", test.row, end, test.constant, more);
+  }
+
+  /// What is known of a test, of a row: its own place is in it where that moves with it. Of lengths beyond all that
+  /// there are, the same tests come out.
+  std::string sum_of(const PlaceTest& test) const {
+    constexpr std::int64_t most = std::int64_t{1} << 29;
+    std::string sum = test.by_row ? fmt::format("{}ll * row", test.row) : "0ll";
+    for (const auto& [id, times] : test.known)
+      sum += fmt::format(" + {}ll * min(max((long long){}, -{}ll), {}ll)", times, writer_.name(id), most, most);
+    return fmt::format("(int)min(max({}, -{}ll), {}ll)", sum, most, most);
+  }
+
+  void known_of(const PlaceTest& test) {
+    std::vector<int> roots;
+    for (const auto& [id, times] : test.known) roots.push_back(id);
+    writer_.nodes(roots);
+  }
+
+  void bound() {
+    open("PL_DEVICE void bound(int unit, int first, int last, int* bounds) const {");
+    writer_.decode("unit", half_.units);
+    for (const PlaceTest* test : bounded()) {
+      const int at = numbers_before(test).first;
+      open("{");
+      if (test->by_row) {
+        line("int most = -(1 << 29), least = 1 << 29;");
+        open("for (int row = first + (int)threadIdx.x % 32; row <= last; row += 32) {");
+        line(fmt::format("const {} d{} = row;", writer_.coordinate(), half_.row));
+        known_of(*test);
+        line(fmt::format("const int own = {};", sum_of(*test)));
+        line("most = max(most, own), least = min(least, own);");
+        close();
+        line("#pragma unroll");
+        open("for (int by = 1; by < 32; by *= 2) {");
+        line("most = max(most, __shfl_xor_sync(~0u, most, by));");
+        line("least = min(least, __shfl_xor_sync(~0u, least, by));");
+        close();
+        line(fmt::format("bounds[{}] = most, bounds[{}] = least;", at, at + 1));
+      } else {
+        known_of(*test);
+        line(fmt::format("bounds[{}] = {};", at, sum_of(*test)));
+      }
+      close();
+    }
+    close();
+    if (numbers_before(nullptr).second > 0) row_bound();
+  }
+
+  void row_bound() {
+    open("PL_DEVICE void row_bound(int unit, int row, int* own) const {");
+    writer_.decode("unit", half_.units);
+    line(fmt::format("const {} d{} = row;", writer_.coordinate(), half_.row));
+    for (const PlaceTest* test : bounded()) {
+      if (!test->by_row) continue;
+      open("{");
+      known_of(*test);
+      line(fmt::format("own[{}] = {};", numbers_before(test).second, sum_of(*test)));
+      close();
+    }
+    close();
   }
 
   void tiles() {
-    open(fmt::format("PL_DEVICE AttentionSpan tiles(int first, int last{}) const {{", packed() ? ", int keys" : ""));
+    open(bounds(fmt::format("PL_DEVICE AttentionSpan tiles(int first, int last{}", packed() ? ", int keys" : ""),
+                false) +
+         ") const {");
     const std::int64_t all = (half_.key_count + tile_keys_ - 1) / tile_keys_;
     if (packed())
       line(fmt::format("int begin = 0, end = (keys + {}) / {}, free_begin = 0, free_end = keys / {};", tile_keys_ - 1,
                        tile_keys_, tile_keys_));
     else
       line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / tile_keys_));
+    if (in_pages(half_))
+      line(fmt::format("int last_key = {};", packed() ? "keys - 1" : fmt::format("{}", half_.key_count - 1)));
     for (const PlaceTest& test : half_.tests) {
       open("{");
       line(fmt::format("const int most = {}, least = {};", side(test, true), side(test, false)));
       if (test.key < 0) {
         line(fmt::format("end = min(end, most < 0 ? 0 : most / {} / {} + 1);", -test.key, tile_keys_));
         line(fmt::format("free_end = min(free_end, least < 0 ? 0 : (least / {} + 1) / {});", -test.key, tile_keys_));
+        if (in_pages(half_)) line(fmt::format("last_key = min(last_key, most / {});", -test.key));
       } else {
         // Keys from -most / key on, rounded up; a wholly visible tile begins behind the last of those that are not.
         line(fmt::format("begin = max(begin, most >= 0 ? 0 : (-most + {}) / {} / {});", test.key - 1, test.key,
@@ -138,16 +249,20 @@ class HalfPrinter {
       }
       close();
     }
-    line("return {begin, end, free_begin, free_end};");
+    if (in_pages(half_))
+      line("return {begin, end, free_begin, free_end, last_key};");
+    else
+      line("return {begin, end, free_begin, free_end};");
     close();
   }
 
   void visible() {
-    open(fmt::format("PL_DEVICE bool visible(int row, int key{}) const {{", packed() ? ", int keys" : ""));
+    open(bounds(fmt::format("PL_DEVICE bool visible(int row, int key{}", packed() ? ", int keys" : ""), true) +
+         ") const {");
     std::string text = packed() ? "(key < keys)" : ragged() ? fmt::format("key < {}", half_.key_count) : "";
     for (const PlaceTest& test : half_.tests)
-      text += fmt::format("{}({} * row + {} * key + {} >= 0)", text.empty() ? "" : " & ", test.row, test.key,
-                          test.constant);
+      text += fmt::format("{}({} * row + {} * key + {}{} >= 0)", text.empty() ? "" : " & ", test.by_row ? 0 : test.row,
+                          test.key, test.constant, known(test, Known::own));
     line(fmt::format("return {};", text.empty() ? "true" : text));
     close();
   }
@@ -170,7 +285,22 @@ class HalfPrinter {
       }
     };
     bound("rows", packing.queries, half_.rows, "rows");
-    bound("keys", packing.keys, half_.key_count, "");
+    if (packing.in_pages)
+      used(packing.keys);
+    else
+      bound("keys", packing.keys, half_.key_count, "");
+  }
+
+  /// Keys of a sequence that its pages hold, counted from its first.
+  void used(const Offsets& numbers) {
+    line("PL_DEVICE int keys_begin(int n) const { return 0; }");
+    open("PL_DEVICE int keys_end(int n) const {");
+    const auto type = kernel_.inputs[static_cast<std::size_t>(numbers.input)].dtype;
+    const std::int64_t all = half_.key_count / half_.packing->count;
+    line(fmt::format("const {} used = pl_ldg(in{} + {} + n * {}ll);", printing::storage_type(type), numbers.input,
+                     numbers.first, numbers.stride));
+    line(fmt::format("return used < 0 ? 0 : used > {0} ? {0} : (int)used;", all));
+    close();
   }
 
   DType stored(int load) const {
@@ -188,8 +318,8 @@ class HalfPrinter {
       line("#pragma unroll");
       open(fmt::format("for (int i = 0; i < {}; ++i) {{", tile_keys_ / 4));
       const std::string key = "first + i / 2 * 8";
-      line(fmt::format("const {} d{} = i % 2 != 0 ? row1 : row0, d{} = {};", writer_.coordinate(), half_.row, half_.key,
-                       ragged() ? fmt::format("min({}, {})", key, half_.key_count - 2) : key));
+      const std::string own = ragged() ? fmt::format("min({}, {})", key, half_.key_count - 2) : key;
+      place_of_score("i % 2 != 0 ? row1 : row0", own);
       for (const int id : half_.ahead) {
         const Node& load = kernel_.nodes[static_cast<std::size_t>(id)];
         line(fmt::format("ahead.l{}[i] = pl_ldg((const {}*)(in{} + ({})));", id, word(id), load.input,
@@ -214,6 +344,13 @@ class HalfPrinter {
     return fmt::format("({})({})", size == 1 ? "u8" : "u16", bits);
   }
 
+  void place_of_score(std::string_view row, std::string_view key) {
+    if (!in_pages(half_))
+      return line(fmt::format("const {} d{} = {}, d{} = {};", writer_.coordinate(), half_.row, row, half_.key, key));
+    line(fmt::format("const {} d{} = {};", writer_.coordinate(), half_.row, row));
+    writer_.decode(key, std::vector<int>{half_.page, half_.key});
+  }
+
   void score() {
     open("PL_DEVICE float score(int unit, int row, int key, float product, const Ahead& ahead, int i) const {");
     if (half_.plain) {
@@ -223,7 +360,7 @@ class HalfPrinter {
           half_.factor == 1 ? "product" : fmt::format("(product * {})", printing::literal(DType::f32, half_.factor, 0));
       writer_.of_fold = [product](int) { return product; };
       writer_.decode("unit", half_.units);
-      line(fmt::format("const {} d{} = row, d{} = key;", writer_.coordinate(), half_.row, half_.key));
+      place_of_score("row", "key");
       const std::vector<int> root{half_.score};
       writer_.fast = true;  // what these leave out is far below a rounding to 16 bits
       PlaceWriter others(kernel_);
@@ -356,15 +493,18 @@ class WarpgroupPrinter : public HalfPrinter {
     line("pl_values(d, a0, a1, a2, a3, b, keep);");
     close();
     operand("queries", half_.queries, 64 * plan_.consumers);
-    operand("keys", half_.keys, plan_.keys);
-    operand("values", half_.values, plan_.keys);
+    const std::int64_t box = in_pages(half_) ? box_of(half_, plan_) : plan_.keys;
+    operand("keys", half_.keys, box);
+    operand("values", half_.values, box);
   }
 
-  /// Its map, and the copy of a box of so many rows.
-  void operand(std::string_view name, const MappedOperand& operand, int box) {
+  /// Its map, and the copy of a box of so many rows; in pages also where a key's lies.
+  void operand(std::string_view name, const MappedOperand& operand, std::int64_t box) {
+    const auto& pages = operand.pages;
     open(fmt::format("PL_DEVICE void map_{}(u32 map) const {{", name));
-    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", 2 + operand.units.size(),
+    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", 2 + operand.units.size() + (pages ? 1 : 0),
                      half_.element == DType::bf16, operand.input, operand.begin));
+    if (pages) line("tensor_map_outside_nan(map);");
     line(fmt::format("tensor_map_dim<0>(map, {}, 64);", extent(operand.line)));
     line(fmt::format("tensor_map_dim<1>(map, {}, {});", extent(operand.row), box));
     line(fmt::format("tensor_map_stride<1>(map, {}ull);", 2 * operand.row_stride));
@@ -375,11 +515,31 @@ class WarpgroupPrinter : public HalfPrinter {
       line(fmt::format("tensor_map_stride<{}>(map, {}ull);", i + 2, 2 * stride));
       places += fmt::format(", (int)d{}", variable);
     }
+    if (pages) {
+      line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", operand.units.size() + 2, pages->count));
+      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", operand.units.size() + 2, 2 * pages->stride));
+      places += ", page";
+    }
     close();
     open(fmt::format(
-        "PL_DEVICE void load_{}(u32 to, const void* map, u32 barrier, int unit, int row, int column) const {{", name));
+        "PL_DEVICE void load_{}(u32 to, const void* map, u32 barrier, int unit, int row, int column{}) const {{", name,
+        pages ? ", int page" : ""));
     if (!operand.units.empty()) writer_.decode("unit", half_.units);
     line(fmt::format("tensor_load(to, map, barrier, column, row{});", places));
+    close();
+    if (pages) page(name, operand);
+  }
+
+  void page(std::string_view name, const MappedOperand& operand) {
+    open(fmt::format("PL_DEVICE int page_of_{}(int unit, {}int key) const {{", name, packed() ? "int sequence, " : ""));
+    writer_.decode("unit", half_.units);
+    if (packed()) line(fmt::format("const {} d{} = sequence;", writer_.coordinate(), half_.sequence));
+    writer_.decode(fmt::format("key / {}", operand.pages->size), std::vector<int>{half_.page});
+    const std::vector<int> number{page_of(operand)};
+    writer_.nodes(number);
+    line(fmt::format("return {} ? (int){} : -1;",
+                     writer_.in_range(number, std::vector<std::int64_t>{operand.pages->count}),
+                     writer_.name(number[0])));
     close();
   }
 

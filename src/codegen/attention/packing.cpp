@@ -22,7 +22,8 @@ class PackingReader {
   PackingReader(const Kernel& kernel, const Attention& a) : k_(kernel), a_(a) {}
 
   std::optional<Packing> read() {
-    if (a_.scores.n.size() != 1) return std::nullopt;
+    if (a_.scores.n.size() != 1 && a_.scores.n.size() != 3) return std::nullopt;
+    out_.in_pages = a_.scores.n.size() == 3;
     const Node& choice = node(a_.score);
     if (choice.op != Op::select) return std::nullopt;
     const Node& otherwise = node(choice.args[2]);
@@ -77,6 +78,13 @@ class PackingReader {
       else
         others.push_back(id);
     }
+    if (out_.in_pages) {
+      if (others.size() != 1) return false;
+      last_key_ = others[0];
+      const Node& used = node(last_key_);
+      out_.keys = {used.input, used.index.constant_term(), used.strides[0]};
+      return is_at(last_key_, out_.keys, 0) && out_.keys.first >= 0;
+    }
     // Where queries and keys have the same offsets, one load is the end of both.
     if (others.size() == 1 && last_query_ >= 0) {
       out_.keys = out_.queries;
@@ -102,13 +110,23 @@ class PackingReader {
            load.index.constant_term() == offsets.first + further * offsets.stride;
   }
 
-  /// Nothing but these conditions looks anything up.
+  /// Nothing but these conditions looks anything up, and in pages keys and values, wherever the query is.
   bool reads_no_more() const {
     std::vector<int> roots{out_.score, a_.shift, a_.divisor};
     for (const Output& output : k_.outputs) roots.push_back(output.node);
     roots.insert(roots.end(), {a_.scores.first, a_.scores.second, a_.values.second});
     const auto all = printing::closure(k_, roots, [&](int id) { return id == a_.score; });
-    return std::ranges::none_of(all, [&](int id) { return id != a_.score && gathers(node(id)); });
+    return std::ranges::none_of(all, [&](int id) {
+      if (id == a_.score || !gathers(node(id))) return false;
+      const auto places = printing::closure(k_, node(id).args, [](int) { return false; });
+      return !out_.in_pages || std::ranges::any_of(places, [&](int at) { return gathers(node(at)); });
+    });
+  }
+
+  /// How many keys a step of each key variable is, as conditions count them: none of the one that numbers sequences.
+  std::vector<std::int64_t> steps() const {
+    if (!out_.in_pages) return {1};
+    return {0, k_.space.extent(a_.scores.n[2]), 1};
   }
 
   std::optional<Linear> linear(int id) const {
@@ -141,31 +159,35 @@ class PackingReader {
   /// A condition as a test of places within the sequence: what is looked up must be what these are counted from.
   bool take_test(int id, bool& begins, bool& ends) {
     const Node& test = node(id);
+    if (out_.in_pages && test.op == Op::eq) return begins = is_own(test);
     const bool grows = test.op == Op::ge || test.op == Op::gt;
     if (!grows && test.op != Op::le && test.op != Op::lt) return false;
     const auto more = linear(test.args[grows ? 0 : 1]), less = linear(test.args[grows ? 1 : 0]);
     if (!more || !less) return false;
     Linear e = sum(*more, *less, -1);  // at least 0, or 1
-    const int key = a_.scores.n[0];
+    const int key = a_.scores.n.back();
     const PlaceTest found{e.places.coefficient_of(out_.row), e.places.coefficient_of(key),
                           e.places.constant_term() - (test.op == Op::gt || test.op == Op::lt ? 1 : 0)};
-    const auto counted = ir::add(ir::scale(ir::IndexExpr::variable(out_.row), found.row),
-                                 ir::scale(ir::IndexExpr::variable(key), found.key), k_.space);
+    auto counted = ir::scale(ir::IndexExpr::variable(out_.row), found.row);
+    const std::vector<std::int64_t> by = steps();
+    for (std::size_t i = 0; i < by.size(); ++i)
+      counted = ir::add(counted, ir::scale(ir::IndexExpr::variable(a_.scores.n[i]), found.key * by[i]), k_.space);
     if (!(ir::add(counted, ir::IndexExpr::constant(e.places.constant_term()), k_.space) == e.places)) return false;
-    // row = its place + the last query's - the last key's + the first key's; key = its place + the first key's.
-    e.looked_up[first_key_] += found.row + found.key;
+    // row = its place + the last query's - the last key's + the first key's; key = its place + the first key's, which
+    // in pages is the first of all.
+    if (!out_.in_pages) e.looked_up[first_key_] += found.row + found.key;
     e.looked_up[last_key_] -= found.row;
     if (last_query_ >= 0)
       e.looked_up[last_query_] += found.row;
     else if (found.row != 0)
       return false;
     const bool none = std::ranges::all_of(e.looked_up, [](const auto& each) { return each.second == 0; });
-    if (none && found.row == 0 && found.key == 1 && found.constant == 0) {
+    if (!out_.in_pages && none && found.row == 0 && found.key == 1 && found.constant == 0) {
       begins = true;
       return true;
     }
     e.looked_up[last_key_] -= 1;
-    e.looked_up[first_key_] += 1;
+    if (!out_.in_pages) e.looked_up[first_key_] += 1;
     if (!none) {  // the one that is about how many keys there are
       ends = found.row == 0 && found.key == -1 && found.constant == -1 &&
              std::ranges::all_of(e.looked_up, [](const auto& each) { return each.second == 0; });
@@ -176,6 +198,16 @@ class PackingReader {
         found.key != 0 && found.row >= -1 && found.row <= 1 && found.constant > -most && found.constant < most;
     if (fits) out_.tests.push_back(found);
     return fits && (found.key == 1 || found.key == -1);
+  }
+
+  /// Whether it asks for keys of the query's own sequence.
+  bool is_own(const Node& test) const {
+    const auto is_sequence = [&](int id) {
+      const auto value = linear(id);
+      return value && value->looked_up.empty() && value->places == ir::IndexExpr::variable(a_.scores.n[0]);
+    };
+    return (test.args[1] == sequence_ && is_sequence(test.args[0])) ||
+           (test.args[0] == sequence_ && is_sequence(test.args[1]));
   }
 
   const Kernel& k_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codegen/attention/attention.h"
@@ -13,6 +14,9 @@ namespace planish::codegen::attention {
 /// row · r + key · k + constant ≥ 0, of a query r and a key k by their places.
 struct PlaceTest {
   std::int64_t row = 0, key = 0, constant = 0;
+  /// Integer nodes, each so many times, that `constant` grows by on the device: a sequence's length, say.
+  std::vector<std::pair<int, std::int64_t>> known = {};
+  bool by_row = false;  ///< they move with the query: its own place, say
 };
 
 /// Where sequences begin, and the last one ends: integers of an input, so many elements apart.
@@ -26,6 +30,9 @@ struct Offsets {
 /// query is before the last query. The kernel's row variable numbers all queries.
 struct Packing {
   Offsets queries, keys;
+  /// Keys are those of all entries of a table, which each sequence has a row of pages in; `keys` says how many of its
+  /// own count, and the kernel's first key variable numbers sequences.
+  bool in_pages = false;
   std::int64_t count = 0;
   int row = -1;  ///< variable
   std::vector<PlaceTest> tests;

@@ -13,14 +13,65 @@
 #include "softmax.cuh"
 #include "types.cuh"
 
-/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask.
+/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask. `last`: of keys in
+/// pages the last one that counts.
 struct AttentionSpan {
   int begin, end, free_begin, free_end;
+  int last = 0;
 };
+
+/// What a policy need not have: keys of a page, where keys lie in pages; how many numbers of a block's rows say which
+/// keys count, and how many of each row.
+template <typename P>
+PL_DEVICE constexpr auto attention_page(int) -> decltype(P::page + 0) {
+  return P::page;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_page(long) {
+  return 0;
+}
+template <typename P>
+PL_DEVICE constexpr auto attention_bounds(int) -> decltype(P::bounds + 0) {
+  return P::bounds;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_bounds(long) {
+  return 0;
+}
+
+template <typename P>
+PL_DEVICE constexpr auto attention_row_bounds(int) -> decltype(P::row_bounds + 0) {
+  return P::row_bounds;
+}
+template <typename P>
+PL_DEVICE constexpr int attention_row_bounds(long) {
+  return 0;
+}
+
+/// Of a block's rows, and of the two that a thread has a part of.
+template <int count, int of_rows>
+struct AttentionBounds {
+  int bounds[count], own[2][of_rows + 1];
+};
+template <>
+struct AttentionBounds<0, 0> {};
+
+/// The sequence's number, where keys of packed sequences lie in pages.
+template <bool in_pages>
+struct AttentionSequence {
+  int sequence;
+};
+template <>
+struct AttentionSequence<false> {};
+template <typename P>
+PL_DEVICE constexpr bool attention_tables() {
+  return P::packed && attention_page<P>(0) > 0;
+}
 
 /// What a tile is: rows from `row` on, of a sequence that ends at `end` and has so many keys.
 template <typename P>
-struct AttentionPart {
+struct AttentionPart : AttentionBounds<attention_bounds<P>(0), attention_row_bounds<P>(0)>,
+                       AttentionSequence<attention_tables<P>()> {
   int unit, row, end, first_key, keys;
 
   PL_DEVICE int rows_end() const { return P::packed ? end : P::rows; }
@@ -70,6 +121,7 @@ PL_DEVICE void attention_find(const F& f, const int* before, int block, Attentio
   part.end = f.rows_end(n);
   part.first_key = n < P::sequences ? f.keys_begin(n) : 0;
   part.keys = n < P::sequences ? max(f.keys_end(n) - part.first_key, 0) : 0;
+  if constexpr (attention_tables<P>()) part.sequence = n;
 }
 
 /// The tile that is a block's at a turn: blocks go through sections in one order and then in the other, so that each
@@ -94,6 +146,8 @@ PL_DEVICE bool attention_turn(const F& f, const int* before, int tile, Attention
     attention_find<P, L>(f, before, own, part);
   else
     part.row = own * L::rows;
+  if constexpr (attention_bounds<P>(0) > 0)
+    f.bound(part.unit, part.row, min(part.row + L::rows, P::rows) - 1, part.bounds);
   return true;
 }
 
@@ -102,6 +156,8 @@ PL_DEVICE AttentionSpan attention_span(const F& f, const AttentionPart<P>& part)
   const int last = min(part.row + L::rows, part.rows_end()) - 1;
   if constexpr (P::packed)
     return f.tiles(part.place(part.row), part.place(last), part.keys);
+  else if constexpr (attention_bounds<P>(0) > 0)
+    return f.tiles(part.row, last, part.bounds);
   else
     return f.tiles(part.row, last);
 }
@@ -179,6 +235,8 @@ PL_DEVICE void attention_score(const F& f, float (&s)[count], const typename F::
       bool visible;
       if constexpr (P::packed)
         visible = f.visible(part.place(row), key, part.keys);
+      else if constexpr (attention_bounds<P>(0) > 0)
+        visible = f.visible(row, key, part.bounds, part.own[i % 4 / 2]);
       else
         visible = f.visible(row, key);
       if (!visible)

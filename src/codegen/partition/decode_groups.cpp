@@ -9,23 +9,35 @@
 #include <variant>
 
 #include "codegen/attention/decode.h"
+#include "codegen/attention/half.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/makers.h"
 
 namespace planish::codegen {
 namespace {
 
-/// The kernel, where it is attention of few queries.
-std::optional<Kernel> decoding(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes, int output,
-                               const LowerLimits& limits) {
+/// Attention that one kernel computes with what makes its operands.
+struct Attending {
+  Kernel kernel;
+  bool few = false;    ///< queries
+  bool pages = false;  ///< keys and values are read in pages that a table names
+};
+
+/// Nothing where a kernel of these nodes is no such attention. That of many queries is: what it can be part of is said
+/// by its operands.
+std::optional<Attending> attending(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes, int output,
+                                   const LowerLimits& limits) {
   std::vector<bool> inside = usage.inlined;
   for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
   const int outputs[] = {output};
   auto kernel = lower(graph, inside, outputs, limits);
   if (!kernel || kernel->anchor != Anchor::attention) return std::nullopt;
   const auto parts = attention_of(*kernel);
-  if (!parts || !decode_of(*kernel, *parts)) return std::nullopt;
-  return std::move(*kernel);
+  if (!parts) return std::nullopt;
+  if (decode_of(*kernel, *parts)) return Attending{std::move(*kernel), true, false};
+  const auto half = attention::half_attention_of(*kernel, *parts);
+  if (!half) return std::nullopt;
+  return Attending{std::move(*kernel), false, attention::in_pages(*half)};
 }
 
 /// The value behind views.
@@ -66,6 +78,7 @@ class DecodeGroups {
   struct Found {
     int attention = -1;  ///< node that gives the result
     KernelGroup group;
+    bool few = false, pages = false;  ///< as Attending has them
   };
 
   /// Of two matrices, or batches of them.
@@ -87,20 +100,28 @@ class DecodeGroups {
 
   /// Attention of these nodes, with what makes its operands.
   void begin(int n, std::set<int> nodes, std::initializer_list<int> operands) {
-    auto kernel = decoding(graph_, usage_, nodes, *graph_.nodes[static_cast<std::size_t>(n)].outs[0], limits_);
-    if (!kernel) return;
+    auto found = attending(graph_, usage_, nodes, *graph_.nodes[static_cast<std::size_t>(n)].outs[0], limits_);
+    if (!found) return;
     const std::set<int> readers = nodes;
-    found_.push_back({n, {std::move(nodes), std::move(*kernel)}});
-    // Together where they can be: keys and values that are repeated for each head of a group are not, for both.
+    found_.push_back({n, {std::move(nodes), std::move(found->kernel)}, found->few, found->pages});
     std::vector<std::set<int>> each;
-    std::set<int> all;
     for (const int value : operands) {
       if (value < 0) continue;
       each.push_back(makers(value, readers));
       if (is_taken(each.back())) each.back().clear();
-      all.insert(each.back().begin(), each.back().end());
     }
-    if (take(found_.back(), all)) return;
+    // Together where they can be: keys and values that are repeated for each head of a group are not, for both. Many
+    // queries are not computed.
+    const auto all = [&](std::size_t first) {
+      std::set<int> out;
+      for (std::size_t i = first; i < each.size(); ++i) out.insert(each[i].begin(), each[i].end());
+      return out;
+    };
+    if (!found->few) {
+      if (!take(found_.back(), all(1))) found_.pop_back();
+      return;
+    }
+    if (take(found_.back(), all(0))) return;
     for (const std::set<int>& one : each) take(found_.back(), one);
   }
 
@@ -145,20 +166,20 @@ class DecodeGroups {
     });
   }
 
-  /// The group with these nodes, too.
-  std::optional<KernelGroup> with(const Found& found, const std::set<int>& more) const {
+  /// The same with these nodes, too: of few queries, or in pages.
+  std::optional<Found> with(const Found& found, const std::set<int>& more) const {
     std::set<int> nodes = found.group.nodes;
     nodes.insert(more.begin(), more.end());
     if (more.empty() || static_cast<int>(nodes.size()) > limits_.max_nodes) return std::nullopt;
     const auto& out = graph_.nodes[static_cast<std::size_t>(found.attention)].outs[0];
-    auto kernel = decoding(graph_, usage_, nodes, *out, limits_);
-    if (!kernel) return std::nullopt;
-    return KernelGroup{std::move(nodes), std::move(*kernel)};
+    auto larger = attending(graph_, usage_, nodes, *out, limits_);
+    if (!larger || larger->few != found.few || (!larger->few && !larger->pages)) return std::nullopt;
+    return Found{found.attention, {std::move(nodes), std::move(larger->kernel)}, larger->few, larger->pages};
   }
   bool take(Found& found, const std::set<int>& more) const {
     auto larger = with(found, more);
     if (!larger) return false;
-    found.group = std::move(*larger);
+    found = std::move(*larger);
     return true;
   }
 
@@ -172,11 +193,11 @@ class DecodeGroups {
       for (const std::size_t i : members) attentions.insert(found_[i].attention);
       const std::set<int> more = makers(mask, attentions);
       if (is_taken(more)) continue;
-      std::vector<KernelGroup> all;
+      std::vector<Found> all;
       for (const std::size_t i : members)
         if (auto larger = with(found_[i], more)) all.push_back(std::move(*larger));
       if (all.size() != members.size()) continue;
-      for (std::size_t k = 0; k < members.size(); ++k) found_[members[k]].group = std::move(all[k]);
+      for (std::size_t k = 0; k < members.size(); ++k) found_[members[k]] = std::move(all[k]);
     }
   }
 

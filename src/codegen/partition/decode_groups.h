@@ -15,6 +15,9 @@
 ///   are read.
 namespace planish::codegen {
 
+/// Attention of many queries (codegen/attention/half.h) is with what takes its keys and values from pages, and with its
+/// mask, alike; its queries are read.
+///
 /// Attention that is written down, as two products with whatever lies between, is such attention, too.
 ///
 /// One for each such attention of whose operands one is computed for it alone, or whose mask is for such attentions

@@ -127,46 +127,156 @@ class AttentionDeal {
   PipelinePlace<2> place;
 };
 
-/// One thread: asks for all that the consumers will read.
+// ---- keys and values in pages ----
+//
+// Where rows lie one after the other, one thread asks for a tile of keys, or of values, by a copy for each 64 columns.
+// In pages that a table names a warp does: each lane has so many of the tile's keys as lie together, and has looked up
+// where before it waits for a place to bring them to, so that no copy waits for a table. A policy then has
+//   int page                    keys of a page, a multiple of 8
+//   int bounds, row_bounds      numbers of a block's rows that say which keys count; of each row
+// and functors are, besides or with more arguments,
+//   load_keys(to, map, barrier, unit, row, column, page), load_values(likewise)   a row of the page; one that there is
+//                                                        not is filled with what is no number
+//   page_of_keys(unit, key), page_of_values(unit, key)   what the table says; of packed sequences the sequence's number
+//                                                        is between the two, and keys_begin() is 0
+//   bound(unit, first_row, last_row, bounds), row_bound(unit, row, own)   fill in these numbers, a warp at once; where
+//                                                        there are none they are not needed
+//   tiles(first_row, last_row, bounds), visible(row, key, bounds, own)   where there are any
+
+/// Keys of a tile that one copy brings: as many as lie in one page wherever the tile begins.
+template <typename P>
+PL_DEVICE constexpr int attention_box() {
+  int a = P::tile_keys, b = attention_page<P>(0);
+  while (b != 0) {
+    const int rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/// Whether a thread is the one that speaks for all that produce.
+template <typename P>
+PL_DEVICE bool attention_leads() {
+  return attention_page<P>(0) == 0 || (int)threadIdx.x % 32 == 0;
+}
+
+/// The next tile, told to all who produce.
+template <typename P>
+PL_DEVICE int attention_ask(AttentionDeal<P>& deal) {
+  if constexpr (attention_page<P>(0) == 0) {
+    return deal.ask();
+  } else {
+    return __shfl_sync(~0u, attention_leads<P>() ? deal.ask() : 0, 0);
+  }
+}
+
+/// Bytes that copies of all who produce will bring.
+template <typename P>
+PL_DEVICE void attention_expect(u32 barrier, int bytes) {
+  if (attention_leads<P>()) barrier_expect(barrier, bytes);
+  if (attention_page<P>(0) > 0) __syncwarp();
+}
+
+/// Of keys, or of values.
+template <typename P, bool values>
+class AttentionFeed {
+  static constexpr int page = attention_page<P>(0), box = attention_box<P>(), boxes = P::tile_keys / box,
+                       lines = ((values ? P::columns : P::features) + 63) / 64;
+  static_assert(boxes <= 32, "each lane has at most one box of a tile");
+
+ public:
+  /// Finds the pages of a tile. Behind the last key that counts is that one's page once more: what a table says of
+  /// others is never looked at.
+  template <typename F>
+  PL_DEVICE void look(const F& f, const AttentionPart<P>& part, const AttentionSpan& span, int tile) {
+    if constexpr (page > 0) {
+      const int lane = (int)threadIdx.x % 32;
+      if (tile < span.begin || lane >= boxes) return;
+      const int key = min(tile * P::tile_keys + lane * box, span.last);
+      if constexpr (P::packed)
+        found =
+            values ? f.page_of_values(part.unit, part.sequence, key) : f.page_of_keys(part.unit, part.sequence, key);
+      else
+        found = values ? f.page_of_values(part.unit, key) : f.page_of_keys(part.unit, key);
+    }
+  }
+
+  /// Asks for a tile, the last one that was looked for.
+  template <typename F>
+  PL_DEVICE void ask(const F& f, u32 to, const char* maps, u32 barrier, const AttentionPart<P>& part, int tile) const {
+    if constexpr (page > 0) {
+      const int lane = (int)threadIdx.x % 32;
+      if (lane >= boxes) return;
+      const int row = (tile * P::tile_keys + lane * box) % page;
+#pragma unroll
+      for (int i = 0; i < lines; ++i) {
+        const u32 at = to + i * (P::tile_keys * 128) + lane * (box * 128);
+        if constexpr (values)
+          f.load_values(at, maps + 256, barrier, part.unit, row, i * 64, found);
+        else
+          f.load_keys(at, maps + 128, barrier, part.unit, row, i * 64, found);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < lines; ++i) {
+        const u32 at = to + i * (P::tile_keys * 128);
+        if constexpr (values)
+          f.load_values(at, maps + 256, barrier, part.unit, part.key(tile), i * 64);
+        else
+          f.load_keys(at, maps + 128, barrier, part.unit, part.key(tile), i * 64);
+      }
+    }
+  }
+
+ private:
+  int found = 0;  ///< the page of this lane's keys
+};
+
+/// One thread, or one warp (see AttentionFeed): asks for all that the consumers will read.
 template <typename P, typename F>
 PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps, const int* before, AttentionDeal<P>& deal) {
   using L = AttentionLayout<P>;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   PipelinePlace<P::stages> keys, values;
+  AttentionFeed<P, false> of_keys;
+  AttentionFeed<P, true> of_values;
   u32 parity = 0;  // of queries
   AttentionPart<P> part;
-  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? deal.ask() : attention_tile(turn), part); ++turn) {
+  for (int turn = 0; attention_turn<P, L>(f, before, P::deals ? attention_ask<P>(deal) : attention_tile(turn), part);
+       ++turn) {
     const AttentionSpan span = attention_span<P, L>(f, part);
     if (span.begin >= span.end) continue;
     const auto bring_keys = [&](int tile) {
       barrier_wait(barriers.keys_out(keys.stage), keys.parity ^ 1);
-      barrier_expect(barriers.keys_in(keys.stage), L::key_bytes);
+      attention_expect<P>(barriers.keys_in(keys.stage), L::key_bytes);
+      of_keys.ask(f, base + L::keys_at + keys.stage * L::key_bytes, maps, barriers.keys_in(keys.stage), part, tile);
+      keys.step();
+      of_keys.look(f, part, span, tile - 1);
+    };
+    of_keys.look(f, part, span, span.end - 1);
+    of_values.look(f, part, span, span.end - 1);
+    barrier_wait(barriers.queries_out(), parity ^ 1);
+    if (attention_leads<P>()) {
+      barrier_expect(barriers.queries_in(), L::query_bytes);
 #pragma unroll
       for (int i = 0; i < L::feature_lines; ++i)
-        f.load_keys(base + L::keys_at + keys.stage * L::key_bytes + i * (P::tile_keys * 128), maps + 128,
-                    barriers.keys_in(keys.stage), part.unit, part.key(tile), i * 64);
-      keys.step();
-    };
-    barrier_wait(barriers.queries_out(), parity ^ 1);
-    barrier_expect(barriers.queries_in(), L::query_bytes);
-#pragma unroll
-    for (int i = 0; i < L::feature_lines; ++i)
-      f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), part.unit, part.row, i * 64);
+        f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), part.unit, part.row, i * 64);
+    }
     parity ^= 1;
     bring_keys(span.end - 1);
 #pragma unroll 1
     for (int tile = span.end - 1; tile >= span.begin; --tile) {
       if (tile > span.begin) bring_keys(tile - 1);
       barrier_wait(barriers.values_out(values.stage), values.parity ^ 1);
-      barrier_expect(barriers.values_in(values.stage), L::value_bytes);
-#pragma unroll
-      for (int i = 0; i < L::column_lines; ++i)
-        f.load_values(base + L::values_at + values.stage * L::value_bytes + i * (P::tile_keys * 128), maps + 256,
-                      barriers.values_in(values.stage), part.unit, part.key(tile), i * 64);
+      attention_expect<P>(barriers.values_in(values.stage), L::value_bytes);
+      of_values.ask(f, base + L::values_at + values.stage * L::value_bytes, maps, barriers.values_in(values.stage),
+                    part, tile);
       values.step();
+      of_values.look(f, part, span, tile - 1);
     }
   }
-  if (P::deals) deal.end();
+  if (P::deals && attention_leads<P>()) deal.end();
 }
 
 template <typename P, typename F>
@@ -188,6 +298,10 @@ class AttentionConsumer {
       own_row = part.row + group * 64 + warp * 16;
       row0 = min(own_row + lane / 4, part.rows_end() - 1);
       row1 = min(own_row + lane / 4 + 8, part.rows_end() - 1);
+      if constexpr (attention_row_bounds<P>(0) > 0) {
+        f.row_bound(part.unit, row0, part.own[0]);
+        f.row_bound(part.unit, row1, part.own[1]);
+      }
       rows = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
       const AttentionSpan span = attention_span<P, L>(f, part);
       float o[L::columns / 2];
@@ -365,12 +479,13 @@ class AttentionConsumer {
   AttentionRows rows;
 };
 
-/// The registers that a thread of a consumer may have, and one of the producer's warpgroup.
-PL_DEVICE constexpr int attention_consumer_registers(int consumers) {
-  return consumers == 3 ? 160 : 240;
+/// The registers that a thread of a consumer may have, and one of the producer's warpgroup: more where it looks up
+/// pages, and again where it finds what a block's rows have known of them.
+PL_DEVICE constexpr int attention_consumer_registers(int consumers, bool by_row) {
+  return (consumers == 3 ? 160 : 240) - (by_row ? 8 : 0);
 }
-PL_DEVICE constexpr int attention_producer_registers(int consumers) {
-  return consumers == 3 ? 32 : 24;
+PL_DEVICE constexpr int attention_producer_registers(int consumers, bool in_pages, bool by_row) {
+  return by_row ? 48 : consumers == 3 || in_pages ? 32 : 24;
 }
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
@@ -382,6 +497,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   const u32 base = (shared_address(memory) + 1023u) & ~1023u;
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+  constexpr bool in_pages = attention_page<P>(0) > 0, by_row = attention_row_bounds<P>(0) > 0;
   char* const own_maps = maps + (int)blockIdx.x * L::maps_bytes;
   if (threadIdx.x == 0) {
     barrier_init(barriers.queries_in(), 1);
@@ -405,7 +521,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
     }
     __syncwarp();
     for (int i = 0; i < 3; ++i) tensor_map_publish(own_maps + i * 128, base + i * 128);
-    if (threadIdx.x == 0) {
+    if (in_pages || threadIdx.x == 0) {  // whoever copies
       for (int i = 0; i < 3; ++i) tensor_map_acquire(own_maps + i * 128);
       barrier_init_fence();
     }
@@ -417,10 +533,10 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   }
   __syncthreads();
   if (group == 0) {
-    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers)>();
-    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps, before, deal);
+    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers, in_pages, by_row)>();
+    if (threadIdx.x < (in_pages ? 32 : 1)) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
-    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
+    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers, by_row)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
     AttentionConsumer<P, F> consumer(f, base, group - 1);
     consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before,

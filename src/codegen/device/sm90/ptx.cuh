@@ -125,6 +125,10 @@ PL_DEVICE void tensor_map_begin_bytes(u32 map, const void* from) {
   tensor_map_at(map, from);
   tensor_map_type<dims, 0>(map);
 }
+/// Elements outside are no numbers, instead of zeros. Behind tensor_map_begin().
+PL_DEVICE void tensor_map_outside_nan(u32 map) {
+  asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 1;" ::"l"((u64)map) : "memory");
+}
 /// A dim's extent, what a box has of it, and from one that it has to the next.
 template <int dim>
 PL_DEVICE void tensor_map_dim(u32 map, int extent, int box, int step = 1) {

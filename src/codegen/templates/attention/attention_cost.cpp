@@ -17,7 +17,8 @@ double share_that_counts(const attention::HalfAttention& half) {
   double pairs = 0;
   for (std::int64_t row = 0; row < half.rows; ++row) {
     std::int64_t begin = 0, end = half.key_count;
-    for (const attention::PlaceTest& test : half.tests) {
+    for (const attention::PlaceTest& each : half.tests) {
+      const attention::PlaceTest test = attention::as_guessed(half, each);
       const std::int64_t rest = test.row * row + test.constant;  // key · k + rest ≥ 0
       if (test.key > 0) begin = std::max(begin, -floor_div(rest, test.key));
       if (test.key < 0) end = std::min(end, floor_div(rest, -test.key) + 1);
