@@ -29,6 +29,7 @@
 #include "session/model_seats.h"
 #include "session/model_words.h"
 #include "session/planner.h"
+#include "session/preparing_time.h"
 #include "session/recording.h"
 #include "session/region_evaluator.h"
 #include "session/replay.h"
@@ -358,10 +359,14 @@ class Flow {
           // The captured program is this region's form in PyTorch: checked and timed a moment ago.
           kept.fallback_ms = whole_.evaluation.bench->median_ms;
           kept.bound_ms = whole_.evaluation.roofline ? whole_.evaluation.roofline->bound_ms : 0;
-        } else if (!region.aten_program.empty()) {
+        } else if (region.aten_program.empty()) {
+          // Nothing stands in its place.
+        } else if (preparing_.measures(time_.used(), region.id, world_.tape)) {
           PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
           if (aten.ok() && aten.bench) kept.fallback_ms = at_most_its_part(aten.bench->median_ms, region.count);
           if (aten.roofline) kept.bound_ms = aten.roofline->bound_ms;
+        } else {
+          kept.bound_ms = roofline_of(opened_.device, region.bytes, region.flops, 0).bound_ms;
         }
         setup_->add(region, kept.fallback_ms, kept.bound_ms);
       } else {
@@ -409,7 +414,9 @@ class Flow {
     enter(Phase::prepare, own == 0 ? std::string("finding no region that kernels could be written for")
                                    : fmt::format("measuring PyTorch's form of {} region{}", own, own == 1 ? "" : "s"));
     const WorkScope scope = within(time_.for_search());
+    if (time_.limited()) preparing_.limit(time_.used(), time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    if (const std::string note = preparing_.note(); !note.empty()) world_.progress.note(note);
     for (const std::string& line : left_.lines("region", "is left as it is", "are left as they are"))
       world_.progress.note("note: " + line);
     setup_->add_fusions(plan_->fusions());
@@ -954,8 +961,9 @@ class Flow {
   OptimizeWorld& world_;
   TimePlan time_;
   bool verified_ = false;  ///< a program of the whole has passed
-  bool inside_ = false;    ///< a phase: the last of seconds_in counts on
-  bool claims_ = false;    ///< in the last phase: nothing needs to be kept for later
+  PreparingTime preparing_;
+  bool inside_ = false;  ///< a phase: the last of seconds_in counts on
+  bool claims_ = false;  ///< in the last phase: nothing needs to be kept for later
   OpenReply opened_;
   std::unique_ptr<store::Store> store_;
   store::RunRecord run_record_;
