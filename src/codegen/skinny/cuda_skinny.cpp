@@ -70,7 +70,7 @@ double code_costs(const Skinny& s, const SkinnyPlan& plan, const skinny::Layout&
   time += 0.25 * (static_cast<double>(16 * plan.tiles * passes) / rows - 1);
   if (layout.groups * plan.warps < 16) time += 0.12;
   if (!plan.x_shared) time += 0.5;  // 16 bytes of weights are 32 elements of it, or 16
-  if (plan.stages < std::min<std::int64_t>(4, all)) time += 0.05 * (4 - plan.stages);
+  if (plan.stages < std::min<std::int64_t>(4, all - 1)) time += 0.05 * (4 - plan.stages);
   return time;
 }
 

@@ -481,11 +481,20 @@ class AttentionConsumer {
 
 /// The registers that a thread of a consumer may have, and one of the producer's warpgroup: more where it looks up
 /// pages, and again where it finds what a block's rows have known of them.
-PL_DEVICE constexpr int attention_consumer_registers(int consumers, bool by_row) {
-  return (consumers == 3 ? 160 : 240) - (by_row ? 8 : 0);
+PL_DEVICE constexpr int attention_consumer_registers(int consumers, bool in_pages, bool by_row) {
+  if (consumers == 3) return by_row ? 152 : 160;
+  return by_row ? 224 : in_pages ? 232 : 240;
 }
 PL_DEVICE constexpr int attention_producer_registers(int consumers, bool in_pages, bool by_row) {
-  return by_row ? 48 : consumers == 3 || in_pages ? 32 : 24;
+  if (consumers == 3) return by_row ? 48 : 32;
+  return by_row ? 56 : in_pages ? 40 : 24;
+}
+/// Whether they are there: a warpgroup that asks for more than others gave back waits for ever.
+PL_DEVICE constexpr bool attention_registers_suffice(int consumers, bool in_pages, bool by_row) {
+  const int begin = 65536 / (128 * (consumers + 1)) / 8 * 8;  // what a thread has when the kernel begins
+  return attention_producer_registers(consumers, in_pages, by_row) +
+             consumers * attention_consumer_registers(consumers, in_pages, by_row) <=
+         begin * (consumers + 1);
 }
 
 /// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
@@ -498,6 +507,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
   const AttentionBarriers<P> barriers{base + L::barriers_at};
   const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
   constexpr bool in_pages = attention_page<P>(0) > 0, by_row = attention_row_bounds<P>(0) > 0;
+  static_assert(P::consumers == 1 || attention_registers_suffice(P::consumers, in_pages, by_row));
   char* const own_maps = maps + (int)blockIdx.x * L::maps_bytes;
   if (threadIdx.x == 0) {
     barrier_init(barriers.queries_in(), 1);
@@ -536,7 +546,7 @@ PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps, unsigned
     if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers, in_pages, by_row)>();
     if (threadIdx.x < (in_pages ? 32 : 1)) attention_produce<P>(f, base, own_maps, before, deal);
   } else {
-    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers, by_row)>();
+    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers, in_pages, by_row)>();
     unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
     AttentionConsumer<P, F> consumer(f, base, group - 1);
     consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch), before,
