@@ -9,6 +9,7 @@ One JSON object a line: shape, rows, configuration, microseconds a launch, bytes
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import tempfile
@@ -24,6 +25,30 @@ SHAPES = {
     "qwen": {"qkv": (4608, 3584, 1, 1), "out": (3584, 3584, 1, 0), "gate_up": (18944, 3584, 2, 1), "down": (3584, 18944, 1, 0)},
     "small": {"qkv": (3072, 2048, 1, 1), "out": (2048, 2048, 1, 0), "gate_up": (8192, 2048, 2, 1), "down": (2048, 8192, 1, 0)},
 }  # fmt: skip
+
+
+# What products.cu knows them by, and the bits of a weight.
+FORMS = {"bf16": (0, 16), "int8": (1, 8), "e4m3": (2, 8), "int4": (3, 4)}
+
+
+def configurations_of_codes(n: int, k: int, parts: int, m: int, bits: int) -> list[tuple[int, ...]]:
+    """The same for weights in codes, two blocks a multiprocessor: passes of one to four tiles, eight and sixteen warps, and as many stages as fit, or four."""
+    out = []
+    rows = -(-n // 132)
+    for tiles in (1, 2, 3, 4):
+        for warps in (16, 8):
+            groups = tiles * parts
+            if groups > 8 or rows <= 16 * (tiles - 1):
+                continue
+            run = 512 // bits
+            steps, passes = -(-k // (run * warps)), -(-rows // (16 * tiles))
+            x = m * ((-(-k // run) * run * 2 + 127) // 128 * 128 + 64)
+            sums = warps * 16 * groups * m * 4 * (2 if m <= 8 else 1)
+            table = parts * passes * tiles * 16 * ((steps * warps + 31) // 32 * 32 + 4) * 4 if bits == 4 else 0
+            most = min(((113 << 10) - 512 - x - sums - table) // (1024 * groups * warps), max(2, passes * steps), 12)
+            if most > 1 or (most == 1 and steps * passes == 1):
+                out += [(tiles, warps, stages, 132, 2, 1, 1) for stages in sorted({most, min(most, 4)})]
+    return out
 
 
 def configurations(k: int, parts: int, m: int) -> list[tuple[int, ...]]:
@@ -47,15 +72,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default="1,2,4,8,16")
     parser.add_argument("--models", default="llama,qwen,small")
+    parser.add_argument("--forms", type=lambda text: text.split(","), default=["bf16"], help=", ".join(FORMS))
     parser.add_argument("--plain", action="store_true", help="launches that wait in full, as well")
     options = parser.parse_args()
     cases = ""
     for model in options.models.split(","):
         for name, (n, k, parts, norm) in SHAPES[model].items():
-            for m in map(int, options.rows.split(",")):
-                for one in configurations(k, parts, m):
+            for m, form in itertools.product(map(int, options.rows.split(",")), options.forms):
+                number, bits = FORMS[form]
+                for one in configurations(k, parts, m) if bits == 16 else configurations_of_codes(n, k, parts, m, bits):
                     for chained in (1, 0) if options.plain else (1,):
-                        arguments = ", ".join(map(str, (n, k, m, parts, norm, *one, chained)))
+                        arguments = ", ".join(map(str, (n, k, m, parts, norm, *one, chained, number)))
                         cases += f'test<P<{arguments}>>("{model} {name}");\n'
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases.h").write_text(cases)
@@ -72,7 +99,8 @@ def main() -> None:
         ]
         subprocess.run(command, check=True)
         subprocess.run([f"{folder}/products"], check=True)
-    torch_rows(options.models.split(","), [int(m) for m in options.rows.split(",")])
+    if "bf16" in options.forms:
+        torch_rows(options.models.split(","), [int(m) for m in options.rows.split(",")])
 
 
 def torch_rows(models: list[str], rows: list[int]) -> None:
