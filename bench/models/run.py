@@ -49,8 +49,12 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "optimize_s": round(time.monotonic() - begin, 1),
         "times_ms": result.get("times_ms"),
         "accuracy": result.get("accuracy"),
-        "phases": result.get("phases"),
+        "seconds": result.get("seconds"),
+        "launches": (result.get("why") or {}).get("after", {}).get("launches"),
     }
+    regions = result.get("regions") or []
+    faster = [r for r in regions if r.get("best_ms") and (not r.get("fallback_ms") or r["best_ms"] < r["fallback_ms"])]
+    row |= {"regions": len(regions), "regions_tried": sum(bool(r.get("tried")) for r in regions), "regions_faster": len(faster)}
     if options.device == "cpu":
         return row
     row["device"] = torch.cuda.get_device_name()

@@ -183,6 +183,18 @@ def find_op(name: str) -> Any:
         raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
 
 
+_VIEWS = ("aten.view.default", "aten._unsafe_view.default")
+
+
+def _viewed(given: Tensor, size: Sequence[int]) -> Tensor:
+    """`aten.view`, or a copy where the memory does not allow it: a program's values may lie otherwise than those that were captured (channels last,
+    and what a part of it is given by itself)."""
+    try:
+        return given.view(size)
+    except RuntimeError:
+        return given.reshape(size)
+
+
 @functools.cache
 def _huge_pages_are_cheap() -> bool:
     """Whether fresh memory of huge pages is filled in less time than fresh memory of torch's, measured once a process when a caller first
@@ -647,7 +659,7 @@ class Executor:
         for k in range(first, last):
             step = self._steps[k]
             op = find_op(step["op"])
-            names[f"op{k}"] = getattr(op, "_op", op)
+            names[f"op{k}"] = _viewed if step["op"] in _VIEWS else getattr(op, "_op", op)
             arguments, reads = self._arguments(k, op, names)
             for b in sorted(reads - made - loaded):
                 lines.append(f"  v{b} = env[{b}]")

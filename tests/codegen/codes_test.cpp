@@ -398,7 +398,7 @@ TEST_CASE("products in codes that share a launch have tables for the blocks that
     REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
     CHECK(emitted->source.find("table = true") != std::string::npos);
     CHECK(emitted->shared_by_blocks(132) == emitted->shared);
-    CHECK(emitted->shared_by_blocks(2) == 0);  // the scales of 512 rows and more
+    CHECK(emitted->shared_by_blocks(1) == 0);  // the scales of 1,024 rows and more
     choices.emplace_back(std::move(*emitted));
   }
   const auto whole = compose(layer.graph, *cut, choices, h200());

@@ -451,6 +451,16 @@ def test_a_state_that_is_read_as_it_was_or_seen_by_results_is_copied(runtime: Pa
         assert results[0].untyped_storage().data_ptr() != cache.untyped_storage().data_ptr()
 
 
+def test_a_view_of_memory_that_lies_otherwise_is_a_copy() -> None:
+    image = buffer("input", [1, 2, 2, 2], user(0)) | {"strides": [8, 1, 4, 2]}  # channels last, as a part of a program is given it
+    rows = aten("aten.view.default", [{"name": "self", "buffer": 0}, {"name": "size", "ints": [1, 8]}], [1])
+    x = torch.arange(8.0).view(1, 2, 2, 2).contiguous(memory_format=torch.channels_last)
+    with pytest.raises(RuntimeError):
+        x.view(1, 8)
+    executor = aten_only(program([image, buffer("temp", [1, 8]), buffer("output", [1, 8])], [rows, add(1, 1, 2)], [{"buffer": 2, "kind": "user"}]))
+    assert executor.run([x])[0].tolist() == [[2.0 * i for i in range(8)]]
+
+
 def _draw(op: str, args: list[dict[str, Any]], state: int, outs: list[int | None]) -> dict[str, Any]:
     return aten(op, [*args, {"name": "generator_state", "buffer": state}], outs)
 
