@@ -11,7 +11,6 @@ was read so, and with `varlen_attn` over the same pages where this PyTorch has t
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import random
 import subprocess
@@ -28,6 +27,7 @@ sys.path[:0] = [str(ROOT / "bench" / "contraction"), str(ROOT / "python"), str(P
 import torch  # noqa: E402
 from beside import in_turn  # noqa: E402
 from check import compile_all  # noqa: E402
+from launched import launched  # noqa: E402
 from subject import Subject  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
@@ -205,20 +205,8 @@ def row_of(subject: Subject, shape: Shape, case: dict[str, Any], compiled: dict[
     runs: dict[str, Callable[[], Any]] = {}
     keep, steady, worst = [], True, 0.0
     for variant in case["variants"]:
-        (launch,) = variant["launches"]
-        cubin, log, _ = compiled[launch["source"]]
-        if not cubin:
-            raise RuntimeError(log)
-        scratch = [torch.zeros(bytes_, device="cuda", dtype=torch.uint8) for bytes_ in variant["scratch_bytes"]]
-        places = {"input": inputs, "output": [out], "scratch": scratch}
-        arguments = [ctypes.c_void_p(places[kind][index].data_ptr()) for kind, index in launch["args"]]
-        config = subject.driver.config(launch["grid"], launch["block"], launch["shared"], torch.cuda.current_stream().cuda_stream, launch["cluster"])
-        function = subject.driver.load(cubin, "planish_kernel", launch["shared"])
+        run, scratch = launched(subject, variant, compiled, inputs, out)
         keep.append(scratch)
-
-        def run(f: Any = function, c: Any = config, a: Any = arguments) -> None:
-            subject.driver.launch(f, c, a)
-
         answers = []
         for _ in range(2):
             out.fill_(float("nan"))

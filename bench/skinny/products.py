@@ -27,7 +27,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-# What products.cu knows them by, and the bits of a weight.
+# Numbers that products.cu has forms by, and the bits of a weight.
 FORMS = {"bf16": (0, 16), "int8": (1, 8), "e4m3": (2, 8), "int4": (3, 4)}
 
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of folders that nobody owns yet. Whoever is killed then leaves one.
+/// Prefix of folders that nobody owns yet: one stays where its maker is killed then.
 constexpr std::string_view unowned_prefix = "planish-new-";
 constexpr double an_hour = 3600;
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* folder_prefix = "planish-ev-";
 
-/// What commands and their workers left that were killed, or told to end at once.
+/// Removal of folders of commands and workers that were killed, or told to end at once.
 void remove_what_was_left() {
   (void)remove_ownerless_folders({folder_prefix, stdin_folder_prefix, worker::guest_folder_prefix}, 0);
 }

@@ -12,7 +12,7 @@ namespace planish::cli {
 namespace {
 
 std::atomic<int> interrupts{0};
-/// Whether calls under way end with the first one.
+/// Truth of "calls under way end with the first one".
 std::atomic<bool> calls_end{false};
 
 const CancelToken& token() {

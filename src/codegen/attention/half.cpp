@@ -185,8 +185,7 @@ class HalfFinder {
     return left;
   }
 
-  /// Whether a whole number moves with units and queries alone, and keys lie in pages: the producer knows the last of
-  /// them then.
+  /// Numbers that move with units and queries alone, where keys lie in pages: the producer knows the last of them then.
   bool is_known(int id) const {
     const DType dtype = node(id).dtype;
     if (out_.page < 0 || (dtype != DType::i64 && dtype != DType::i32)) return false;

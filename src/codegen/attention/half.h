@@ -53,7 +53,7 @@ struct HalfAttention {
   std::vector<int> ahead;          ///< loads that scores of neighbouring keys read as neighbours, in aligned pairs
 };
 
-/// Whether keys and values lie in pages.
+/// Keys and values lie in pages.
 inline bool in_pages(const HalfAttention& attention) {
   return attention.keys.pages.has_value();
 }

@@ -89,7 +89,7 @@ class HalfPrinter {
     }
     return out;
   }
-  /// Of those before a test, how many numbers of a block's rows there are, and of each row.
+  /// Counts before a test: how many numbers of a block's rows there are, and of each row.
   std::pair<int, int> numbers_before(const PlaceTest* test) const {
     std::pair<int, int> out{0, 0};
     for (const PlaceTest* each : bounded()) {

@@ -762,10 +762,9 @@ bool looks_up(const Kernel& kernel, const Node& load) {
 }
 
 std::optional<int> Codes::table_pieces() const {
-  const bool scales = scaled == Scale::step || scaled == Scale::piece;
-  if (!scales && !zeroed) return std::nullopt;
-  if ((scales && scaled == Scale::piece) || zero_along == Scale::piece) return 1;
-  return scales || zero_along == Scale::step ? 4 : 0;
+  if (!scaled_inside() && !zeroed) return std::nullopt;
+  if (scaled == Scale::piece || zero_along == Scale::piece) return 1;
+  return scaled == Scale::step || zero_along == Scale::step ? 4 : 0;
 }
 
 bool alike(const Codes& a, const Codes& b) {

@@ -48,6 +48,8 @@ struct Codes {
   std::vector<int> elements;        ///< nodes: the weights of a piece without scale, for the form `computed` alone
   int scale = -1, zero_point = -1;  ///< nodes
 
+  /// Scales of steps or pieces, which a row has several of.
+  bool scaled_inside() const { return scaled == Scale::step || scaled == Scale::piece; }
   int count() const { return 128 / bits; }                          ///< weights of a piece
   int together() const { return turned ? 32 : pitch > 0 ? 4 : 1; }  ///< rows that one block has at least
   /// Pieces that have their scales and zero points in common where a table holds them: 1, 4, or 0 for those of a row;

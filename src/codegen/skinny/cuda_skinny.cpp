@@ -94,10 +94,9 @@ bool has_room_for_two(const Skinny& s, const Device& device) {
 int registers_of_codes(const Skinny& s, const skinny::Layout& layout) {
   if (s.codes() == nullptr) return 0;
   using Scale = skinny::Codes::Scale;
-  const bool scaled = s.codes()->scaled == Scale::step || s.codes()->scaled == Scale::piece;
   const int turned = s.codes()->turned ? 16 * static_cast<int>(s.parts.size()) + 8 : 0;
   const int ahead = layout.table_bytes > 0 ? 1 : 2;
-  return 4 * ahead + turned + ahead * 2 * layout.groups * (int{scaled} + int{s.codes()->zeroed}) +
+  return 4 * ahead + turned + ahead * 2 * layout.groups * (int{s.codes()->scaled_inside()} + int{s.codes()->zeroed}) +
          (s.codes()->scaled == Scale::step ? 4 * layout.columns : 0);
 }
 
@@ -121,7 +120,7 @@ std::int64_t table_bytes(const Skinny& s, const SkinnyPlan& plan, const Layout& 
   const std::int64_t together = codes.together(), pass = std::int64_t{16} * plan.tiles;
   const std::int64_t rows = (s.rows / together + plan.blocks - 1) / plan.blocks * together;
   const std::int64_t units = pieces == 0 ? 1 : layout.steps * plan.warps * 4 / pieces;
-  const int kinds = int{codes.scaled == Codes::Scale::step || codes.scaled == Codes::Scale::piece} + int{codes.zeroed};
+  const int kinds = int{codes.scaled_inside()} + int{codes.zeroed};
   return kinds * static_cast<std::int64_t>(s.parts.size()) * ((rows + pass - 1) / pass * pass) *
          ((units + 31) / 32 * 32 + 4) * 4;
 }

@@ -76,18 +76,13 @@ inline u32 and_or(u32 v, u32 mask, u32 bits) {
 inline u32 and_xor(u32 v, u32 mask, u32 bits) {
   return (v & mask) ^ bits;
 }
-inline u32 fma_pairs(u32 a, u32 b, u32 c, bool bf16) {
+template <bool bf16>
+u32 fma_pairs(u32 a, u32 b, u32 c) {
   u32 out = 0;
   for (int i = 0; i < 2; ++i)
     out |= cpu::word_of(std::fma(cpu::value(a, i, bf16), cpu::value(b, i, bf16), cpu::value(c, i, bf16)), bf16)
            << 16 * i;
   return out;
-}
-inline u32 fma_bf16_pairs(u32 a, u32 b, u32 c) {
-  return fma_pairs(a, b, c, true);
-}
-inline u32 fma_f16_pairs(u32 a, u32 b, u32 c) {
-  return fma_pairs(a, b, c, false);
 }
 inline u32 byte_permute(u32 a, u32 b, u32 selector) {
   const u64 all = (u64)b << 32 | a;

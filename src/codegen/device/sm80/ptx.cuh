@@ -172,14 +172,14 @@ PL_DEVICE u32 pack_bf16(float low, float high) {
 // ---- pairs of 16-bit numbers ----
 
 /// a · b + c, rounded once.
-PL_DEVICE u32 fma_bf16_pairs(u32 a, u32 b, u32 c) {
+template <bool bf16>
+PL_DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
   u32 r;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-PL_DEVICE u32 fma_f16_pairs(u32 a, u32 b, u32 c) {
-  u32 r;
-  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  if constexpr (bf16) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  }
   return r;
 }
 // Before sm_90 pairs of bf16 have no other instruction; the bits are the same.
@@ -192,7 +192,7 @@ template <bool bf16>
 PL_DEVICE u32 add_pairs(u32 a, u32 b) {
   u32 r;
   if constexpr (bf16) {
-    PL_BF16_PAIRS(r, "add", a, b, fma_bf16_pairs(a, 0x3f803f80u, b));
+    PL_BF16_PAIRS(r, "add", a, b, fma_pairs<true>(a, 0x3f803f80u, b));
   } else {
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   }
@@ -202,7 +202,7 @@ template <bool bf16>
 PL_DEVICE u32 sub_pairs(u32 a, u32 b) {
   u32 r;
   if constexpr (bf16) {
-    PL_BF16_PAIRS(r, "sub", a, b, fma_bf16_pairs(b, 0xbf80bf80u, a));
+    PL_BF16_PAIRS(r, "sub", a, b, fma_pairs<true>(b, 0xbf80bf80u, a));
   } else {
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   }
@@ -212,7 +212,7 @@ template <bool bf16>
 PL_DEVICE u32 mul_pairs(u32 a, u32 b) {
   u32 r;
   if constexpr (bf16) {
-    PL_BF16_PAIRS(r, "mul", a, b, fma_bf16_pairs(a, b, 0x80008000u));
+    PL_BF16_PAIRS(r, "mul", a, b, fma_pairs<true>(a, b, 0x80008000u));
   } else {
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   }

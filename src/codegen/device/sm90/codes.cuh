@@ -78,13 +78,13 @@ PL_DEVICE void skinny_tiny_codes(u32 first, u32 second, u32 zero_point, u32 (&ou
     if constexpr (P::code == code_nibbles) {
       const u32 v = i == 0 ? first : first >> 8;
       constexpr u32 low = P::flipped ? 0x00080008u : 0u, high = P::flipped ? 0x00800080u : 0u;
-      out[2 * i] = fma_bf16_pairs(and_xor(v, 0x000f000fu, low), large, less);
-      out[2 * i + 1] = fma_bf16_pairs(and_xor(v, 0x00f000f0u, high), 0x7d007d00u, less);  // 2^123
+      out[2 * i] = fma_pairs<true>(and_xor(v, 0x000f000fu, low), large, less);
+      out[2 * i + 1] = fma_pairs<true>(and_xor(v, 0x00f000f0u, high), 0x7d007d00u, less);  // 2^123
     } else {
       constexpr u32 upper = P::code == code_i8 ? 0x00800080u : 0u;
       const u32 v = i == 0 ? first : second;
-      out[2 * i] = fma_bf16_pairs(and_xor(v, 0x00ff00ffu, upper), large, less);
-      out[2 * i + 1] = fma_bf16_pairs(and_xor(v >> 8, 0x00ff00ffu, upper), large, less);
+      out[2 * i] = fma_pairs<true>(and_xor(v, 0x00ff00ffu, upper), large, less);
+      out[2 * i + 1] = fma_pairs<true>(and_xor(v >> 8, 0x00ff00ffu, upper), large, less);
     }
   }
 }
@@ -103,7 +103,7 @@ PL_DEVICE void code_nibble_pairs(u32 word, int zero, u32 (&out)[4]) {
       out[i] = sub_pairs<false>(under, code_twice<false>((float)(1024 + zero)));
     } else {  // 16 times the code under 1024
       const u32 under = and_or(word >> (4 * i - 4), 0x00f000f0u, 0x64006400u);
-      out[i] = fma_f16_pairs(under, 0x2c002c00u, code_twice<false>(-(float)(64 + zero)));
+      out[i] = fma_pairs<false>(under, 0x2c002c00u, code_twice<false>(-(float)(64 + zero)));
     }
   }
 }
