@@ -72,7 +72,7 @@ struct P {
   static constexpr int tiles = TILES, warps = WARPS, stages = STAGES, blocks = BLOCKS, resident = RESIDENT;
   static constexpr bool bf16 = true, ring_shared = RING != 0, x_shared = KEPT != 0, chained = CHAINED != 0;
   using Args = ::Args;
-  static PL_DEVICE void touch(const Args&) {}
+  static PL_DEVICE void touch(const Args&, int, int) {}
   static PL_DEVICE const void* weight(const Args& a, int part, int row) {
     return (part ? a.second : a.first) + (long long)row * K * bits / 8;
   }

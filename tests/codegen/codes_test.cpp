@@ -345,6 +345,8 @@ TEST_CASE("weights of 8 and 4 bits are part of the product that reads them, what
     REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
     // As many bytes under way as of weights in 16 bits, in as many steps fewer.
     CHECK(emitted->source.find(fmt::format("bits = {}", form.bits)) != std::string::npos);
+    // However codes take k apart, x lies along it and is read 16 bytes at a time.
+    CHECK(emitted->source.find("= load_visible_16(in") != std::string::npos);
     if (const char* folder = std::getenv("PLANISH_SOURCES"); folder != nullptr)
       std::ofstream(fmt::format("{}/codes_{}.cu", folder, &form - forms().data())) << emitted->source;
   }
@@ -378,6 +380,13 @@ TEST_CASE("gate and up in codes are one kernel with what reads them") {
   REQUIRE_MESSAGE(found.has_value(), found.error().message);
   CHECK(found->parts.size() == 2);
   CHECK(found->codes() != nullptr);
+  const Kernel& kernel = cut->regions[0].kernel;
+  const auto emitted = emit(kernel, h200(), seeds(kernel, h200()).front());
+  REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
+  const std::string& source = emitted->source;
+  CHECK(source.find("= load_visible_16(in") != std::string::npos);
+  // The residual of a block's rows is asked for at its beginning.
+  CHECK(source.find("(last - first) * 2, threadIdx.x") != std::string::npos);
 }
 
 TEST_CASE("products in codes that share a launch have tables for the blocks that each has there") {

@@ -98,7 +98,7 @@ struct Policy {
     return bits == 8 ? byte : byte >> at % 2 * 4 & 15;
   }
   using Args = ::Args;
-  static void touch(const Args&) {}
+  static void touch(const Args&, int, int) {}
   static void touch_row(const Args&, int, int, int) {}
   static const void* weight(const Args& a, int part, int row) { return a.codes + (across || turned ? word_at(part, row, 0) : ((long long)part * N + row) * (K * bits / 8)); }
   static int place(int part, int row, int piece) { return (part * N + row) * (K / GROUP) + piece * (128 / bits) / GROUP; }

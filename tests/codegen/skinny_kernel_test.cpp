@@ -36,7 +36,7 @@ struct Policy {
   static constexpr bool flipped = false, zeroed = false;
   static constexpr u32 order = 0x76543210u;
   using Args = ::Args;
-  static void touch(const Args&) {}
+  static void touch(const Args&, int, int) {}
   static const void* weight(const Args& a, int part, int row) { return a.weights + ((long long)part * N + row) * K; }
   struct Held {
     uint4 x;

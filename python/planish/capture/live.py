@@ -4,7 +4,8 @@ The folder holds the user's own module, pickled, so that what is proved and time
 not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
 the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
 replacement, so that they stay in the domain and keep the distribution of what the user gave. Offsets (integers that rise from 0) keep their
-first and last, and get their steps in another order; permutations get another order, and so do lengths that add up to a size of another tensor;
+first and last, and get their steps in another order; permutations get another order, and so do lengths that add up to a size of another tensor,
+and integers without a double that say where the module writes (written_places.py), which whoever captures it notes beside the manifest;
 symmetric positive definite matrices stay it, with rows and columns in another order.
 """
 
@@ -31,6 +32,7 @@ MODULE = "module.pt"
 PROGRAM = "program.pt2"
 INPUTS = "inputs.pt"
 MANIFEST = "task.json"
+DISTINCT = "distinct.json"
 
 
 def write_live(
@@ -64,6 +66,7 @@ def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ..
         _detach_copies(program)
         _save(program, folder / PROGRAM, name)
         about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": _digest(folder / PROGRAM)}
+    (folder / DISTINCT).unlink(missing_ok=True)  # of an earlier call
     (folder / MANIFEST).write_text(json.dumps(about))
     return str(about["form"])
 
@@ -107,7 +110,10 @@ def load_live(folder: Path) -> LoadedTask:
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         generator = torch.Generator().manual_seed(seed)
-        call: Inputs = pytree.tree_map(lambda x: placed(redraw(x, generator, sizes), device), examples)
+        leaves, tree = pytree.tree_flatten(examples)
+        once = _written_once(folder)
+        drawn = [redraw(x, generator, sizes, leaf in once) for leaf, x in enumerate(leaves)]
+        call: Inputs = pytree.tree_unflatten([placed(x, device) for x in drawn], tree)
         return with_numbers(call, known) if known else call
 
     numbers = about.get("numbers", ())
@@ -115,10 +121,26 @@ def load_live(folder: Path) -> LoadedTask:
     return LoadedTask(about["name"], folder, about["source_sha256"], model, make_inputs, rebuild, live=True, numbers=numbers)
 
 
-def redraw(x: Any, generator: torch.Generator, sizes: Collection[int] = ()) -> Any:
+def note_written_once(folder: Path, leaves: Collection[int]) -> bool:
+    """Notes the leaves of the call whose integers say where the module writes, for every process that draws data of the task from here on. Whether
+    that changes what is drawn."""
+    examples = pytree.tree_leaves(torch.load(folder / INPUTS, weights_only=False))
+    once = [leaf for leaf in leaves if isinstance(examples[leaf], torch.Tensor) and _are_distinct(examples[leaf])]
+    if set(once) == _written_once(folder):
+        return False
+    (folder / DISTINCT).write_text(json.dumps(once))
+    return True
+
+
+def _written_once(folder: Path) -> set[int]:
+    noted = folder / DISTINCT
+    return set(json.loads(noted.read_text())) if noted.exists() else set()
+
+
+def redraw(x: Any, generator: torch.Generator, sizes: Collection[int] = (), written_once: bool = False) -> Any:
     """A tensor like `x`, laid out as it is, of elements drawn from its own. Elements that share memory (as those of an expanded tensor)
     share it again. What is no tensor stays. The example itself is never given away: forward may write into what it gets. `sizes`: of all tensors of
-    the call."""
+    the call. `written_once`: integers without a double that stay it."""
     if not isinstance(x, torch.Tensor):
         return x
     if x.layout is not torch.strided or x.is_nested or x.numel() < 2:
@@ -133,6 +155,8 @@ def redraw(x: Any, generator: torch.Generator, sizes: Collection[int] = ()) -> A
         return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
     if _are_lengths(x, sizes):
         return x[torch.randperm(len(x), generator=generator)]
+    if written_once:
+        return torch.empty_like(x).copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].reshape(x.shape))
     picks = torch.randint(x.numel(), (_extent(x),), generator=generator)
     return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
 
@@ -144,6 +168,10 @@ def _is_whole(x: torch.Tensor) -> bool:
 def _is_permutation(x: torch.Tensor) -> bool:
     """Whether it holds each place once, in another order than theirs: who reads with it relies on that."""
     return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and not _are_offsets(x) and torch.equal(x.sort()[0], torch.arange(len(x), dtype=x.dtype))
+
+
+def _are_distinct(x: torch.Tensor) -> bool:
+    return _is_whole(x) and x.layout is torch.strided and x.numel() > 1 and x.unique().numel() == x.numel()
 
 
 def _are_lengths(x: torch.Tensor, sizes: Collection[int]) -> bool:

@@ -17,10 +17,12 @@ from torch.utils import _pytree as pytree
 from planish import generators
 from planish.callers import mode_of
 from planish.capture import Captured, LoadedTask, capture, check_forward, draws, load_task, opaque
+from planish.capture.live import note_written_once
 from planish.capture.opaque import Module
 from planish.capture.source import line_of
 from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
+from planish.capture.written_places import leaves_of_places
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, clocks, integers, masks, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
@@ -88,6 +90,9 @@ class Task:
         if time.found:
             self._refuse_clocks(time, first, buffers)
         self.captured = self._capture(args, kwargs, first, buffers)
+        if self.loaded.live and self.module is None and note_written_once(self.path, leaves_of_places(self.captured.graph)):
+            first = [t.clone() for t in self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers)]
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         self._restore(buffers)
         self.graph: dict[str, Any] = self.captured.graph
         self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]

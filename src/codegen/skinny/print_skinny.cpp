@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -135,7 +136,7 @@ class Printer {
     constexpr std::int64_t most = 64 << 10, line_bytes = 128;
     std::vector<int> roots{s_.operand};
     for (const int r : s_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
-    open("static PL_DEVICE void touch(const Args& args) {");
+    open("static PL_DEVICE void touch(const Args& args, int first, int last) {");
     for (const int i : writer_.inputs(roots)) {
       const Input& input = kernel_.inputs[static_cast<std::size_t>(i)];
       const std::int64_t bytes = input.storage_elements * size_of(input.dtype);
@@ -145,7 +146,30 @@ class Printer {
                       "args.in{2} + i);",
                       line_bytes, bytes, i));
     }
+    touch_beside();
     close();
+  }
+
+  /// Of a block's rows, what the epilogue reads beside its sums (scales, biases, a residual): it would wait for memory
+  /// at the end of every pass.
+  void touch_beside() {
+    std::vector<int> roots;
+    for (const Output& output : kernel_.outputs) roots.push_back(output.node);
+    for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+      const Node& load = node(id);
+      if (load.op != Op::load || gathers(load) || !load.where.empty()) continue;
+      const int row = s_.n.back();
+      const auto [space, index] = along(s_.n, s_.rows, load.index);
+      const std::int64_t apart = index.coefficient_of(row) * size_of(stored(id));
+      if (!index.is_affine() || apart < 1) continue;
+      const bool by_m = std::ranges::any_of(s_.m, [&](int variable) { return index.depends_on(variable); });
+      open(by_m ? "for (int m = 0; m < count; ++m) {" : "{");
+      if (by_m) writer_.decode("m", s_.m);
+      writer_.decode("first", s_.n);
+      line(fmt::format("prefetch_lines(args.in{} + ({}), (last - first) * {}, threadIdx.x, warps * 32);", load.input,
+                       writer_.place_of(load.index), apart));
+      close();
+    }
   }
 
   void weight() {
@@ -287,12 +311,30 @@ class Printer {
   bool is_vector(int load) const {
     const DType dtype = stored(load);
     if (!is_half(dtype) && dtype != DType::f32) return false;
-    const int last = s_.k.back();
-    if (kernel_.space.extent(last) % 8 != 0) return false;
-    const printing::Lanes lanes{printing::Lanes::Mode::along, 8, last, {}, {}};
-    const auto access = printing::classify(node(load).index, node(load).where, dtype, kernel_.space, lanes);
+    if (s_.depth % 8 != 0) return false;
+    const auto [space, index] = along(s_.k, s_.depth, node(load).index);
+    const printing::Lanes lanes{printing::Lanes::Mode::along, 8, s_.k.back(), {}, {}};
+    const auto access = printing::classify(index, node(load).where, dtype, space, lanes);
     return node(load).where.empty() && access.kind == printing::Access::Kind::vector &&
            access.unit == (dtype == DType::f32 ? 4 : 8);
+  }
+
+  /// An index where variables that are counted as one are one, the last of them: where codes take k apart (groups of
+  /// 128, halves of a byte), memory that runs along all of it runs along none of the parts.
+  std::pair<ir::Space, ir::IndexExpr> along(const std::vector<int>& variables, std::int64_t count,
+                                            const ir::IndexExpr& index) const {
+    ir::Space space = kernel_.space;
+    std::vector<ir::IndexExpr> parts;
+    for (std::size_t v = 0; v < space.extents.size(); ++v)
+      parts.push_back(ir::IndexExpr::variable(static_cast<int>(v)));
+    ir::IndexExpr rest = ir::IndexExpr::variable(variables.back());
+    space.extents[static_cast<std::size_t>(variables.back())] = count;
+    for (const int variable : std::views::reverse(variables)) {
+      const std::int64_t extent = kernel_.space.extent(variable);
+      parts[static_cast<std::size_t>(variable)] = ir::mod(rest, extent, space);
+      rest = ir::floor_div(rest, extent, space);
+    }
+    return {space, ir::substitute(index, parts, space)};
   }
 
   /// How a load is spelled. What a launch before may have written comes from the L2 cache.

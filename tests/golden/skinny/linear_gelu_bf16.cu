@@ -19,7 +19,8 @@
 //   constexpr bool chained;            may be launched with the programmatic attribute
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
 //   struct Args                        pointers
-//   void touch(args)                                    brings what x is made of into the L2 cache
+//   void touch(args, first, last)                       brings what x is made of into the L2 cache, and what rows
+//                                                       from `first` to before `last` have beside their sums
 //   constexpr SkinnyCode code;         how weights are stored: code_none in 16 bits, else see codes.cuh
 //   constexpr int bits;                of a weight
 //   constexpr u32 order;               of eight neighbours along k as weights are multiplied, a digit each
@@ -94,8 +95,12 @@ struct Args {
   const unsigned short* in2;
   unsigned short* out0;
 };
-static PL_DEVICE void touch(const Args& args) {
+static PL_DEVICE void touch(const Args& args, int first, int last) {
   for (int i = threadIdx.x * 128; i < 16384; i += warps * 32 * 128) prefetch_line((const char*)args.in0 + i);
+  {
+    const int d1 = (unsigned)(first);
+    prefetch_lines(args.in2 + (d1), (last - first) * 2, threadIdx.x, warps * 32);
+  }
 }
 static PL_DEVICE const void* weight(const Args& args, int part, int row) {
   const int d1 = (unsigned)(row);

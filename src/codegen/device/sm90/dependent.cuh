@@ -30,6 +30,13 @@ PL_DEVICE void prefetch_line(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
 }
 
+/// All lines of so many bytes, by `threads` threads that each know which they are.
+PL_DEVICE void prefetch_lines(const void* from, int bytes, int thread, int threads) {
+  const char* const end = (const char*)from + bytes;
+  for (const char* at = (const char*)((u64)from & ~127ull) + thread * 128; at < end; at += threads * 128)
+    prefetch_line(at);
+}
+
 /// The same of one number. Volatile, as the wait is: neither goes past the other.
 template <typename T>
 PL_DEVICE T load_visible(const T* from) {

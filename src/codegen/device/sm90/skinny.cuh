@@ -16,7 +16,8 @@
 //   constexpr bool chained;            may be launched with the programmatic attribute
 //   constexpr int statistics;          sums along rows of x that come before, each of which may need the ones before it
 //   struct Args                        pointers
-//   void touch(args)                                    brings what x is made of into the L2 cache
+//   void touch(args, first, last)                       brings what x is made of into the L2 cache, and what rows
+//                                                       from `first` to before `last` have beside their sums
 //   constexpr SkinnyCode code;         how weights are stored: code_none in 16 bits, else see codes.cuh
 //   constexpr int bits;                of a weight
 //   constexpr u32 order;               of eight neighbours along k as weights are multiplied, a digit each
@@ -330,7 +331,7 @@ struct SkinnyScales {
   static PL_DEVICE void fill(const typename P::Args& args, u32 table, int first, int last) {
     if constexpr (P::table) {
       constexpr int entries = P::parts * L::table_rows * L::table_units;
-#pragma unroll 4
+#pragma unroll 8
       for (int i = threadIdx.x; i < entries; i += L::threads) {
         // Neighbouring threads read what lies side by side: words of several rows have the scales of these there.
         const int part = i / (L::table_rows * L::table_units), at = i % (L::table_rows * L::table_units);
@@ -450,7 +451,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
   SkinnyRing<P> ring(args, ring_at, first, last, passes);
 #pragma unroll
   for (int s = 0; s < P::stages; ++s) ring.ask(s);
-  P::touch(args);
+  P::touch(args, first, last);
   SkinnyScales<P>::fill(args, table_at, first, last);
   if constexpr (P::chained) {
     // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
