@@ -88,6 +88,10 @@ TEST_CASE("a product of int8 has guesses for the device file alone, and tiles as
   const auto narrow = contraction::device_tiling_lacks(*contraction::product_of(sample.kernel),
                                                        {.tile_columns = 40, .stages = 3}, h200());
   CHECK(narrow == "columns of integers that are no whole sixteens");
+  const auto parts = contraction::device_tiling_lacks(
+      *contraction::product_of(sample.kernel),
+      {.tile_rows = 64, .tile_columns = 256, .consumers = 1, .stages = 3, .splits = 2}, h200());
+  CHECK(parts == "one consumer's sums, beside the parts that it adds, are more than its registers");
 }
 
 TEST_CASE("what integer tensor cores do not reach, or would not sum as the kernel does, is not theirs") {

@@ -57,8 +57,11 @@ std::string boxes_lack(const Product& product) {
 /// Reasons against a tiling of 8-bit factors. Of floats a consumer has the sums twice, and blocks of columns have their
 /// scales; instructions for integers have fewer widths.
 std::string eight_bits_lack(const EightBits& bits, const DeviceTiling& t) {
-  if (bits.integers())
+  if (bits.integers()) {
+    if (t.consumers == 1 && t.splits > 1 && t.tile_rows * t.tile_columns > 64 * 192)
+      return "one consumer's sums, beside the parts that it adds, are more than its registers";
     return t.tile_columns <= 32 || t.tile_columns % 16 == 0 ? "" : "columns of integers that are no whole sixteens";
+  }
   const std::int64_t most_sums = t.consumers == 1 ? 64 : 96;  // more are spilled where parts of k are added
   if (t.ping_pong || t.consumers > 2) return "what each step gives is added by two consumers of one tile";
   if (t.tile_rows / t.consumers * t.tile_columns / 128 > most_sums)
