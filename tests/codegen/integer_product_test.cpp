@@ -35,7 +35,7 @@ std::vector<PrintedCase> printed_cases() {
                  {.tile_rows = 64, .tile_columns = 96, .consumers = 2, .stages = 3, .ping_pong = true}});
   out.push_back({integer_sample({.m = 100, .n = 256, .k = 384, .of = OfSums::sums}),
                  {.tile_rows = 64, .tile_columns = 64, .consumers = 1, .stages = 3, .cluster = 2, .share_b = false}});
-  out.push_back({integer_sample({.m = 90, .n = 48, .k = 208, .of = OfSums::widened, .a = DType::u8}),
+  out.push_back({integer_sample({.m = 90, .n = 48, .k = 208, .of = OfSums::widened, .out = DType::f32, .a = DType::u8}),
                  {.tile_columns = 48, .stages = 2}});
   return out;
 }
@@ -97,8 +97,11 @@ TEST_CASE("a product of int8 has guesses for the device file alone, and tiles as
 TEST_CASE("what integer tensor cores do not reach, or would not sum as the kernel does, is not theirs") {
   CHECK(is_of_eight_bits(integer_sample({.m = 64, .n = 64, .k = 128})));
   // A row of k that is no whole chunks of 16 bytes.
-  const auto odd = contraction::product_of(integer_sample({.m = 64, .n = 64, .k = 120, .of = OfSums::sums}).kernel);
+  const auto uneven = integer_sample({.m = 64, .n = 64, .k = 120, .of = OfSums::sums});
+  const auto odd = contraction::product_of(uneven.kernel);
   REQUIRE_FALSE(odd);
+  CHECK(uneven.kernel.anchor == Anchor::row);
+  CHECK_FALSE(seeds(uneven.kernel, h200()).empty());
   CHECK(odd.error().message == "sums of integers that are not two tensors of 8 bits in rows of whole 16 bytes");
   // Results of 8 bits; sums in f32 of more than i32 has.
   auto bytes = integer_sample({.m = 64, .n = 64, .k = 128, .out = DType::f32});

@@ -17,7 +17,7 @@ enum class OfSums { sums, rows, widened };
 struct IntegerProduct {
   std::int64_t m = 0, n = 0, k = 0;
   OfSums of = OfSums::rows;
-  DType out = DType::bf16;  ///< of rows: or f32
+  DType out = DType::bf16;  ///< or f32; of sums alone i32
   DType a = DType::i8;      ///< widened, it may be u8
 };
 
@@ -43,6 +43,7 @@ inline int integer_product(GraphBuilder& g, const IntegerProduct& p) {
       g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {p.k, p.n}, widened ? f32 : DType::i8, {1, p.k});
   int y = g.node(widened ? "mm.default" : "_int_mm.default", {V("self", a), V("mat2", t)}, results,
                  widened ? f32 : DType::i32);
+  if (widened && p.out != f32) return detail::converted(g, y, results, p.out);
   if (p.of != OfSums::rows) return y;
   y = detail::converted(g, y, results, f32);
   for (const std::vector<std::int64_t>& scale : {std::vector{p.m, std::int64_t{1}}, std::vector{p.n}})
