@@ -9,8 +9,8 @@
 #include "codegen/genome.h"
 #include "codegen/grouped/grouped.h"
 
-/// Products of groups of rows on Hopper's tensor cores, by the device file `sm90/product.cuh`: factors of 16 bits, or of
-/// 8, that tensor maps reach where they lie, with what is computed of the results. Pure; thread-safe.
+/// Products of groups of rows on Hopper's tensor cores, by the device file `sm90/product.cuh`: factors of 16 bits, or
+/// of 8, that tensor maps reach where they lie, with what is computed of the results. Pure; thread-safe.
 namespace planish::codegen {
 
 struct DeviceGrouped {

@@ -11,8 +11,8 @@
 ///
 /// It is a contraction kernel, or one of rows, whose one reduction is a sum of products of two factors. The second one
 /// gathers: which matrix it reads is the group of the row at hand, which a binary search among the groups' ends finds
-/// (what lowering makes of `_grouped_mm`). It may be times a scale, which gathers by the same search. So any emitter can
-/// emit it, reading a matrix once for each row; schedules of its own walk through the groups. Pure; thread-safe.
+/// (what lowering makes of `_grouped_mm`). It may be times a scale, which gathers by the same search. So any emitter
+/// can emit it, reading a matrix once for each row; schedules of its own walk through the groups. Pure; thread-safe.
 namespace planish::codegen {
 
 /// A value that says how many of `count` ends, which do not fall, are at most `row`.
