@@ -1,7 +1,8 @@
 """Runs what planish-contraction-dump printed on the GPU: python3 bench/contraction/check.py CASES.json [--out FOLDER] [--compile-only] [--strict].
 
 Each variant runs on ordinary data, with rows and columns scaled by powers of two to ±40, and with rows of Inf and NaN; it must be as close to an
-fp64 product as fp32 is, row by row, and put Inf and NaN where torch's fp32 product does. Then all launches of it are timed together and apart.
+fp64 product as fp32 is, row by row, and put Inf and NaN where torch's fp32 product does. Products of integers run on all numbers of their type, and on
+the least of them alone, whose sums may wrap around; sums in i32 must be torch's. Then all launches of a variant are timed together and apart.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from measure import Child
 _FEW = 128  # bytes that are spilled around a main loop, which does not do it: what folds load is on its way early
 _ROUNDED = 2e-3  # error of a whole output whose factors have ten bits
 SUMS = ("_batch", "_group", "_rows", "_squeeze")
+INTEGERS = ("i8", "u8")
+KINDS = ("special", "scaled", "least", "normal")  # of data
 KEPT = {"linear_gelu": (0, 0), "linear_rows": (0, 0), "linear_batch": (0, 0), "transposed_mm": (1, 0)}
 
 
@@ -62,6 +65,19 @@ class Checker:
         order = sorted(range(len(case["inputs"])), key=lambda i: case["inputs"][i]["value"])
         for declared in (case["inputs"][i] for i in order):
             shape = declared["shape"]
+            if declared["dtype"] in INTEGERS:
+                whole = t.int8 if declared["dtype"] == "i8" else t.uint8
+                of = t.iinfo(whole)
+                codes = t.randint(of.min, of.max + 1, shape, device="cuda", generator=generator)
+                if data == "least":
+                    codes.fill_(of.min or of.max)
+                made.append(t.empty_strided(shape, declared["strides"], device="cuda", dtype=whole).copy_(codes))
+                continue
+            if declared["dtype"] == "i32":  # where groups of rows end
+                ends = t.randint(0, made[0].shape[0] + 1, shape, device="cuda", generator=generator).sort().values
+                ends[-1] = made[0].shape[0]
+                made.append(ends.int())
+                continue
             dtype = {"f16": t.float16, "bf16": t.bfloat16, "float8_e4m3fn": t.float8_e4m3fn, "float8_e5m2": t.float8_e5m2}.get(declared["dtype"], t.float32)
             x = t.randn(shape, device="cuda", generator=generator)
             if case["name"].startswith("attention"):
@@ -148,14 +164,15 @@ class Checker:
         stream = t.cuda.current_stream().cuda_stream
         answer: dict[str, Any] = {}
         declared = case["outputs"][0]
-        dtype = {"f16": t.float16, "bf16": t.bfloat16, "i16": t.int16}.get(declared["dtype"], t.float32)
-        exact = {t.float16: 6e-4, t.bfloat16: 4e-3}.get(dtype, 4e-7)
+        dtype = {"f16": t.float16, "bf16": t.bfloat16, "i16": t.int16, "i32": t.int32}.get(declared["dtype"], t.float32)
+        exact = {t.float16: 6e-4, t.bfloat16: 4e-3, t.int32: 0.0}.get(dtype, 4e-7)
         untouched = float("nan") if dtype.is_floating_point else -12345
         # What no integer stands for becomes any.
         small = case["products"] < 3e8 and dtype.is_floating_point
         # Torch's kernels for attention in 16 bits put NaN elsewhere than the definition does.
         small = small and not (case["name"].startswith("attention") and dtype.itemsize == 2)
-        for data in ("special", "scaled", "normal") if small else ("normal",):
+        integers = any(one["dtype"] in INTEGERS for one in case["inputs"])
+        for data in ("least", "normal") if integers else ("special", "scaled", "normal") if small else ("normal",):
             inputs = self.make_inputs(case, data)
             outputs = [t.empty_strided(one["shape"], one["strides"], device="cuda", dtype=dtype).fill_(untouched) for one in case["outputs"]]
             places = {"input": inputs, "output": outputs, "scratch": scratch}
@@ -273,7 +290,7 @@ def is_right(genome: str, answer: dict[str, Any]) -> bool:
         return False
     if "wrong" not in answer:
         return True
-    return "passes=1" in genome.split() and all(answer[data][0] <= _ROUNDED for data in ("special", "scaled", "normal") if data in answer)
+    return "passes=1" in genome.split() and all(answer[data][0] <= _ROUNDED for data in KINDS if data in answer)
 
 
 def line(case: dict[str, Any], shape: str, genome: str, answer: dict[str, Any]) -> str:
@@ -283,7 +300,7 @@ def line(case: dict[str, Any], shape: str, genome: str, answer: dict[str, Any]) 
     text = head + (f" WRONG on {answer['wrong']}" if "wrong" in answer else "") + ("" if answer["steady"] else " UNSTEADY")
     if answer.get("misplaced"):
         text += f" {answer['misplaced']} Inf or NaN at other places than eager's"
-    for data in ("special", "scaled", "normal"):
+    for data in KINDS:
         if isinstance(answer.get(data), list):
             e = answer[data]
             text += f" {data} {e[0]:.1e}/{e[1]:.1e} ({e[2]:.1e}/{e[3]:.1e})"

@@ -1,15 +1,15 @@
-// planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight]
-// [--large] [--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...: emits products (or convolutions) of
-// several shapes with their first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192
-// pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs, compares and
-// times. `--packed TEXT` emits attention over packed sequences in place of products: of "16 34000 32 8 128 -1 0" there
-// are 16 in 34,000 tokens, 32 heads that share 8 of keys, 128 features, and a window without a left and with nothing
-// right of the query (bench/attention/varlen.py times those); "… 16 4096" behind says that keys lie in pages of 16, at
-// most 4,096 of a sequence. `--paged TEXT` emits attention of many queries over pages
-// in place of products: of "8 512 2048 32 8 128 64 1" there are 8 sequences of 512 queries behind at most 2,048 keys,
-// 32 heads that share 8 of keys, 128 features, and pages of 64 keys, in which heads lie beside each other (0: one after
-// the other; bench/attention/paged.py times those). `--arch sm_80` emits what it would for an A100, which
-// runs on later GPUs too, and leaves out what is PyTorch's there.
+// planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight|
+// --int8|--grouped-eight] [--large] [--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]...: emits products
+// (or convolutions) of several shapes with their first seeds, N random genomes and the first seed changed as each TEXT
+// says ("tile_n=192 pingpong=2"; where that is not legal, left out), as one JSON document that check.py compiles, runs,
+// compares and times. `--packed TEXT` emits attention over packed sequences in place of products: of "16 34000 32 8 128
+// -1 0" there are 16 in 34,000 tokens, 32 heads that share 8 of keys, 128 features, and a window without a left and
+// with nothing right of the query (bench/attention/varlen.py times those); "… 16 4096" behind says that keys lie in
+// pages of 16, at most 4,096 of a sequence. `--paged TEXT` emits attention of many queries over pages in place of
+// products: of "8 512 2048 32 8 128 64 1" there are 8 sequences of 512 queries behind at most 2,048 keys, 32 heads that
+// share 8 of keys, 128 features, and pages of 64 keys, in which heads lie beside each other (0: one after the other;
+// bench/attention/paged.py times those). `--arch sm_80` emits what it would for an A100, which runs on later GPUs too,
+// and leaves out what is PyTorch's there.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +26,8 @@
 #include "codegen/cost.h"
 #include "codegen/eight_bit_samples.h"
 #include "codegen/genome.h"
+#include "codegen/grouped_samples.h"
+#include "codegen/integer_samples.h"
 #include "codegen/lower/narrow_products.h"
 #include "codegen/packed_samples.h"
 #include "codegen/paged_samples.h"
@@ -97,7 +99,7 @@ Result<samples::ContractionSample> paged_case(const std::string& text) {
 
 int main(int argc, char** argv) {
   bool large = false, convolutions = false, last = false, layers = false, transposed = false, pooled = false,
-       folded = false, cross_tile = false, attention = false, eight = false;
+       folded = false, cross_tile = false, attention = false, eight = false, integers = false, grouped_eight = false;
   std::size_t seeds_each = 2;
   Device device;
   device.target = &backend::cuda();
@@ -119,6 +121,10 @@ int main(int argc, char** argv) {
       attention = true;
     } else if (arg == "--eight") {
       eight = true;
+    } else if (arg == "--int8") {
+      integers = true;
+    } else if (arg == "--grouped-eight") {
+      grouped_eight = true;
     } else if (arg == "--transposed") {
       transposed = true;
     } else if (arg == "--pooled") {
@@ -153,8 +159,8 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(
           stderr,
-          "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight] "
-          "[--large] "
+          "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention|--eight|"
+          "--int8|--grouped-eight] [--large] "
           "[--seeds N] [--random N] [--arch NAME] [--sms N] [--genome TEXT]... [--packed TEXT]... [--paged TEXT]...\n",
           argv[0]);
       return 2;
@@ -167,6 +173,8 @@ int main(int argc, char** argv) {
   for (const auto& sample : !packed.empty() ? packed
                             : attention     ? attention_cases(large)
                             : eight         ? samples::eight_bit_samples(large)
+                            : integers      ? samples::integer_samples(large)
+                            : grouped_eight ? samples::scaled_groups_samples(large)
                             : transposed    ? samples::transposed_samples(large)
                             : pooled        ? samples::pooled_samples(large)
                             : folded        ? samples::folded_samples(large)

@@ -194,7 +194,7 @@ struct Policy {
   static constexpr int cluster = %(cluster)d, splits = %(splits)d, raster = %(raster)d, result_bytes = 2;
   static constexpr bool ping_pong = %(ping_pong)d, share_b = %(share_b)d, a_across = %(a_across)d, b_across = %(b_across)d;
   static constexpr int factor_bytes = 2, scales_b = 0;
-  static constexpr bool boxed = false, words = columns %% 8 == 0, scales_a = false;
+  static constexpr bool boxed = false, words = columns %% 8 == 0, scales_a = false, integer_sums = false;
 };
 PL_WGMMA_BOTH(product_step, %(wide)d, "%(type)s", %(a_across)d, %(b_across)d)
 struct Functors {

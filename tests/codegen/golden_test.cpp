@@ -23,6 +23,8 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
+#include "codegen/grouped_samples.h"
+#include "codegen/integer_samples.h"
 #include "codegen/packed_samples.h"
 #include "codegen/paged_samples.h"
 #include "codegen/templates/template.h"
@@ -218,6 +220,12 @@ std::vector<Golden> golden_sources() {
     const auto sample = samples::eight_bit_sample({.m = 2048, .n = 4096, .k = 4096, .scales = scales});
     out.add("product", sample.name, sample.kernel, h200());
   }
+  for (const samples::OfSums of : {samples::OfSums::rows, samples::OfSums::sums}) {
+    const auto sample = samples::integer_sample({.m = 2048, .n = 4096, .k = 4096, .of = of});
+    out.add("product", sample.name, sample.kernel, h200());
+  }
+  const samples::ScaledGroups groups{.rows = 4096, .depth = 2048, .columns = 4096, .groups = 32};
+  out.add("product", "scaled_grouped_mm", samples::scaled_groups_sample(groups).kernel, h200());
   out.add("product", "linear_squares", samples::squares_sample(4096, 3072, 3072, 128).kernel, h200());
   out.add("window", "interleaved", samples::interleaved(4608, 512, 24, 64).kernel, h200());
   out.add("skinny", "linear_gelu", samples::linear_sample(4, 2048, 2048, half).kernel, h200());

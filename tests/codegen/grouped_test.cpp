@@ -22,6 +22,7 @@
 #include "codegen/graph_builder.h"
 #include "codegen/grouped/cpp_grouped.h"
 #include "codegen/grouped/cuda_grouped.h"
+#include "codegen/grouped_samples.h"
 #include "codegen/half_numbers.h"
 #include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
@@ -41,8 +42,26 @@ struct GroupedCase {
   bool follows = false;     ///< with a weight for each row and a SiLU behind it
 };
 
+/// The same of float8, with scales of rows and of each matrix's columns; results are bf16.
+GraphBuilder scaled_graph(const GroupedCase& c) {
+  GraphBuilder g;
+  const Shape shape{c.rows, c.columns};
+  int y = samples::scaled_groups(g, {.rows = c.rows,
+                                     .depth = c.depth,
+                                     .columns = c.columns,
+                                     .groups = static_cast<std::int64_t>(c.ends.size()),
+                                     .dtype = c.dtype});
+  if (c.follows) {
+    y = g.node("silu.default", {V("self", y)}, shape, DType::bf16);
+    y = g.node("mul.Tensor", {V("self", y), V("other", g.input({c.rows, 1}, DType::bf16))}, shape, DType::bf16);
+  }
+  g.output(y);
+  return g;
+}
+
 /// Value ids of the graph: rows, matrices, ends; the last value is the result.
 GraphBuilder grouped_graph(const GroupedCase& c) {
+  if (is_float8(c.dtype)) return scaled_graph(c);
   GraphBuilder g;
   const auto groups = static_cast<std::int64_t>(c.ends.size());
   const int rows = g.input({c.rows, c.depth}, c.dtype);
@@ -88,6 +107,9 @@ struct GroupedData {
         if (input.dtype == DType::i32) {
           std::memcpy(&bytes[at * 4], &ends[at], 4);
           values.push_back(ends[at]);
+        } else if (is_float8(input.dtype)) {
+          bytes[at] = to_code(x, input.dtype);
+          values.push_back(of_code(bytes[at], input.dtype));
         } else if (input.dtype == DType::f32) {
           const auto single = static_cast<float>(x);
           std::memcpy(&bytes[at * 4], &single, 4);
@@ -293,7 +315,10 @@ std::vector<DeviceCase> device_cases() {
       {{150, 136, 88, {10, 10, 100, 150}, bf16}, {.tile_columns = 64, .stages = 3}},
       {{70, 72, 48, {0, 33, 70}, DType::f16, false}, {.tile_rows = 64, .tile_columns = 64, .consumers = 1}},
       {{140, 72, 96, {7, 140, 140}, bf16, true, true}, {.tile_rows = 64, .tile_columns = 32, .ping_pong = true}},
-      {{90, 64, 40, {90, 90}, bf16, true, true}, {.tile_rows = 64, .tile_columns = 32, .consumers = 1, .cluster = 2}}};
+      {{90, 64, 40, {90, 90}, bf16, true, true}, {.tile_rows = 64, .tile_columns = 32, .consumers = 1, .cluster = 2}},
+      {{150, 144, 88, {10, 10, 100, 150}, DType::f8_e4m3}, {.tile_columns = 64, .stages = 3}},
+      {{90, 272, 40, {33, 33, 90}, DType::f8_e4m3, true, true},
+       {.tile_rows = 64, .tile_columns = 32, .consumers = 1, .cluster = 2}}};
 }
 
 /// All cases in one library: it is the compiler that takes the time.
@@ -318,7 +343,10 @@ TEST_CASE("kernels printed for the device file of products, of groups, compute w
     std::string call, text = printed.text;
     for (const int input : printed.inputs) {
       const DType dtype = kernel->inputs[static_cast<std::size_t>(input)].dtype;
-      const char* const type = dtype == DType::i32 ? "int" : dtype == DType::f32 ? "float" : "unsigned short";
+      const char* const type = dtype == DType::i32   ? "int"
+                               : dtype == DType::f32 ? "float"
+                               : is_float8(dtype)    ? "unsigned char"
+                                                     : "unsigned short";
       call += fmt::format("(const {}*)args[{}], ", type, input);
     }
     text.replace(text.find("extern \"C\""), 10, "");
@@ -342,6 +370,52 @@ TEST_CASE("kernels printed for the device file of products, of groups, compute w
     REQUIRE(library.function<bool(void**)>(fmt::format("run{}", i))(args.data()));
     CHECK(worst_of(kernels[i], c, got, data) < 0x1p-6);
   }
+}
+
+TEST_CASE("scales of float8 factors in groups multiply their sums, those of columns by the row's group") {
+  const auto kernel = grouped_kernel({4096, 1024, 2048, {100, 900, 900, 4096}, DType::f8_e4m3});
+  REQUIRE(kernel);
+  const auto grouped = grouped_of(*kernel);
+  REQUIRE(grouped);
+  CHECK(grouped->others.size() == 1);
+  CHECK(cpp_grouped_lacks(*kernel, *grouped) == "factors of which something is computed");
+  const auto device = device_grouped_of(*grouped);
+  REQUIRE(device);
+  REQUIRE(device->product.bits);
+  CHECK_FALSE(device->product.bits->scale_a);
+  CHECK_FALSE(device->product.bits->scale_b);
+  CHECK(device->groups.strides.size() == 1);
+  const auto schedule = schedule_of(*kernel, h200());
+  const auto guesses = schedule->seeds();
+  REQUIRE_FALSE(guesses.empty());
+  for (const Genome& guess : guesses) CHECK(schedule->illegal(guess) == "");
+  const auto emitted = schedule->emit(guesses.front());
+  REQUIRE(emitted);
+  CHECK(emitted->source.contains("factor_bytes = 1"));
+  CHECK(emitted->source.contains(" + 2048ll * unit"));
+  CHECK(emitted->after.empty());
+  Genome turns = guesses.front();
+  turns["pingpong"] = 1;
+  CHECK(schedule->illegal(turns) == "what each step gives is added by two consumers of one tile");
+  // Rows of k that are no whole chunks of 16 bytes are folded, each with the matrix of its group.
+  CHECK_FALSE(grouped_kernel({64, 40, 48, {10, 64}, DType::f8_e4m3}));
+}
+
+TEST_CASE("a first guess makes one kernel of float8 groups with their scales, on a processor several") {
+  const GraphBuilder g = grouped_graph({4096, 1024, 2048, {100, 900, 900, 4096}, DType::f8_e4m3});
+  PartitionOptions options;
+  options.limits.grouped = true;
+  const auto plain = partition(g.graph, options);
+  REQUIRE(plain);
+  CHECK(std::ranges::count_if(plain->regions, [](const Region& r) {
+          const auto grouped = grouped_of(r.kernel);
+          return grouped && cpp_grouped_lacks(r.kernel, *grouped).empty();
+        }) == 1);
+  options.limits.contractions = true;
+  const auto found = partition(g.graph, options);
+  REQUIRE(found);
+  REQUIRE(found->regions.size() == 1);
+  CHECK(device_grouped_of(*grouped_of(found->regions.front().kernel)));
 }
 
 TEST_CASE("grouped products have guesses for the device file on Hopper, and rows elsewhere") {

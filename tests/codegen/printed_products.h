@@ -85,6 +85,13 @@ class PrintedProducts {
  private:
   static double value_at(const std::vector<unsigned char>& memory, std::size_t at, DType dtype) {
     if (is_float8(dtype)) return of_code(memory[at], dtype);
+    if (dtype == DType::u8) return memory[at];
+    if (dtype == DType::i8) return static_cast<signed char>(memory[at]);
+    if (dtype == DType::i32) {
+      std::int32_t got;
+      std::memcpy(&got, &memory[at * 4], 4);
+      return got;
+    }
     if (dtype == DType::f32) {
       float got;
       std::memcpy(&got, &memory[at * 4], 4);
@@ -93,6 +100,12 @@ class PrintedProducts {
     std::uint16_t bits;
     std::memcpy(&bits, &memory[at * 2], 2);
     return of_bits(bits, dtype);
+  }
+
+  static const char* c_type(DType dtype) {
+    if (dtype == DType::i8) return "signed char";
+    if (dtype == DType::i32) return "int";
+    return size_of(dtype) == 1 ? "unsigned char" : size_of(dtype) == 2 ? "unsigned short" : "float";
   }
 
   /// Whether a case has scratch memory that is handed on.
@@ -134,7 +147,7 @@ class PrintedProducts {
     const Emitted& main = emitted_[i].packs ? emitted_[i].after.front() : emitted_[i];
     for (const int input : printed.inputs) {
       const DType dtype = kernel.inputs[static_cast<std::size_t>(input)].dtype;
-      const char* const type = is_float8(dtype) ? "unsigned char" : dtype != DType::f32 ? "unsigned short" : "float";
+      const char* const type = c_type(dtype);
       call += fmt::format("(const {}*)args[{}], ", type, input);
     }
     const bool split = cases_[i].tiling.splits > 1;
@@ -150,7 +163,7 @@ class PrintedProducts {
                "std::vector<float> partial({2});\n  std::vector<u32> arrived({3});\n  return run_blocks(6, {4}, [&] {{ "
                "case{0}::planish_kernel({5}({6}*)args[{7}], maps.data(){8}{9}); }}, {10});\n}}\n",
                i, as_function(printed.text), scratch(2), scratch(1), main.block[0], call,
-               kernel.outputs[0].dtype == DType::f32 ? "float" : "unsigned short", kernel.inputs.size(),
+               c_type(kernel.outputs[0].dtype), kernel.inputs.size(),
                product.cross_tile  ? ", (float*)" + more
                : emitted_[i].packs ? ", (const u16*)" + more
                                    : "",
@@ -168,6 +181,8 @@ class PrintedProducts {
         const auto place = static_cast<std::size_t>(at);
         if (is_float8(input.dtype)) {
           bytes[place] = to_code(x, input.dtype);
+        } else if (size_of(input.dtype) == 1) {  // integers, the least one included
+          bytes[place] = static_cast<unsigned char>(static_cast<int>(std::floor(x * 128.5)) & 255);
         } else if (input.dtype == DType::f32) {
           const auto single = static_cast<float>(x);
           std::memcpy(&bytes[place * 4], &single, 4);

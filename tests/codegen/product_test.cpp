@@ -41,7 +41,7 @@ std::string text_of(const ProductCase& c, int number) {
       "= {}, "
       "b_across = {}, boxed = false, words = columns % 8 == 0, scales_a = false;\n  static constexpr int factor_bytes "
       "= 2, "
-      "scales_b = 0;\n}};\n",
+      "scales_b = 0;\n  static constexpr bool integer_sums = false;\n}};\n",
       number, c.rows, c.columns, c.depth, c.units, groups, c.parts, c.tile_rows, c.tile_columns, c.consumers, c.stages,
       c.cluster, c.splits, c.raster, c.result_bytes, c.ping_pong, c.share_b, c.a_across, c.b_across);
   const auto map = [&](std::string_view name, std::string_view head, bool across, int line, int others,

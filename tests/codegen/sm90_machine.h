@@ -38,6 +38,7 @@ struct float2 { float x, y; };
 static float2 make_float2(float x, float y) { return {x, y}; }
 struct int2 { int x, y; };
 static float __int_as_float(int x) { float y; std::memcpy(&y, &x, 4); return y; }
+static int __float_as_int(float x) { int y; std::memcpy(&y, &x, 4); return y; }
 static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); return y; }
 
 constexpr int most_threads = 512 * most_blocks;  // of a cluster
@@ -300,6 +301,7 @@ template <int left> void wgmma_wait() {
   }
 }
 template <int n> void wgmma_hold(float (&)[n]) {}
+template <int n> void wgmma_hold(int (&)[n]) {}
 constexpr u64 wgmma_swizzled(int leading, int stride) {
   return (u64)(leading / 16) << 16 | (u64)(stride / 16) << 32 | (u64)1 << 62;
 }
@@ -337,11 +339,16 @@ static float of_code(unsigned char x, bool e4m3) {
                                    : std::ldexp((float)(fraction + (1 << fraction_bits)), exponent - bias - fraction_bits);
   return x & 128 ? -size : size;
 }
-static float code_at(u64 descriptor, bool e4m3, int row, int k) {
+static unsigned char byte_at(u64 descriptor, int row, int k) {
   if (descriptor >> 62 != 1) std::abort();
   const u32 start = (u32)(descriptor & 0x3fff) * 16, stride = (u32)(descriptor >> 32 & 0x3fff) * 16;
   const u32 plain = start + row / 8 * stride + row % 8 * 128 + k;
-  return of_code(shared_memory()[plain ^ plain / 128 % 8 * 16], e4m3);
+  return shared_memory()[plain ^ plain / 128 % 8 * 16];
+}
+static float code_at(u64 descriptor, bool e4m3, int row, int k) { return of_code(byte_at(descriptor, row, k), e4m3); }
+static unsigned integer_at(u64 descriptor, const char* type, int row, int k) {
+  const unsigned char byte = byte_at(descriptor, row, k);
+  return type[0] == 's' ? (unsigned)(signed char)byte : byte;
 }
 constexpr bool is_e4m3(const char* type) { return type[1] == '4'; }
 #define PL_WGMMA_EIGHT(name, n, a_type, b_type) \
@@ -353,6 +360,20 @@ constexpr bool is_e4m3(const char* type) { return type[1] == '4'; }
         float sum = keep ? to[i] : 0.0f; \
         for (int k = 0; k < 32; ++k) sum += code_at(a, is_e4m3(a_type), row, k) * code_at(b, is_e4m3(b_type), column, k); \
         to[i] = sum; \
+      } \
+    }); \
+  }
+// Of integers, which wrap around.
+#define PL_WGMMA_INTEGER(name, n, a_type, b_type) \
+  static_assert(n <= 32 || n % 16 == 0); \
+  static void name(int (&d)[n / 2], u64 a, u64 b, int keep) { \
+    issued[own].push_back([to = &d[0], a, b, keep, thread = own] { \
+      const int lane = thread % 32, warp = thread % 128 / 32; \
+      for (int i = 0; i < n / 2; ++i) { \
+        const int row = warp * 16 + lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2; \
+        unsigned sum = keep ? (unsigned)to[i] : 0u; \
+        for (int k = 0; k < 32; ++k) sum += integer_at(a, a_type, row, k) * integer_at(b, b_type, column, k); \
+        to[i] = (int)sum; \
       } \
     }); \
   }

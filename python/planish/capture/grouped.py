@@ -55,6 +55,13 @@ def grouped_product(
     return out
 
 
+def scaled_grouped_product(
+    self: torch.Tensor, mat2: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, offs: torch.Tensor | None = None, **_: object
+) -> torch.Tensor:
+    """What `aten._scaled_grouped_mm` computes of rows in groups, with scales of rows and of each matrix's columns, in any type."""
+    return grouped_product(self * scale_a.unsqueeze(1), mat2 * scale_b.unsqueeze(1), offs)
+
+
 class GroupedInDouble(TorchDispatchMode):
     """While this holds, `aten._grouped_mm` multiplies doubles as well, which torch's own does not."""
 

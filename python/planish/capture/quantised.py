@@ -100,6 +100,23 @@ def _scaled_mm_v2(
     return _scaled(a, b, behind, bias).to(self.dtype if out_dtype is None else out_dtype)
 
 
+def _scaled_grouped_mm(
+    self: torch.Tensor, mat2: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None, scale_result: torch.Tensor | None = None, out_dtype: torch.dtype | None = None, use_fast_accum: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """Rows of `self` in groups, each with a matrix of `mat2`, and scales of rows and of each matrix's columns: these are the factors', so that the
+    group of a row is looked up once. Other forms (groups of columns, or of parts of the sum) and scales of e8m0 stay torch's."""
+    if self.ndim != 2 or mat2.ndim != 3 or offs is None or bias is not None or scale_result is not None:
+        return NotImplemented
+    if self.dtype.itemsize != 1 or mat2.dtype.itemsize != 1 or scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
+        return NotImplemented
+    rows, groups, columns = self.shape[0], mat2.shape[0], mat2.shape[2]
+    if scale_a.shape != (rows,) or scale_b.shape != (groups, columns) or columns % 8:  # rows of other results begin at multiples of 16 bytes
+        return NotImplemented
+    product = aten._grouped_mm.default(_wide(self) * scale_a.unsqueeze(1), _wide(mat2) * scale_b.unsqueeze(1), offs)
+    return product.to(torch.bfloat16 if out_dtype is None else out_dtype)
+
+
 def _weight_int8pack_mm(self: torch.Tensor, mat2: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """`mat2` is [n, k], with a scale for each row."""
     return (torch.mm(_wide(self), _wide(mat2).t()) * _wide(scales)).to(self.dtype)
@@ -107,6 +124,7 @@ def _weight_int8pack_mm(self: torch.Tensor, mat2: torch.Tensor, scales: torch.Te
 
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., torch.Tensor]] = {
     aten._scaled_mm.default: _scaled_mm,
+    aten._scaled_grouped_mm.default: _scaled_grouped_mm,
     aten._weight_int8pack_mm.default: _weight_int8pack_mm,
 }
 if hasattr(aten, "_scaled_mm_v2"):

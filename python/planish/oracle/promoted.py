@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planish.capture import draws
-from planish.capture.grouped import grouped_product
+from planish.capture.grouped import grouped_product, scaled_grouped_product
 from planish.capture.packed_attention import is_wrapped, lacking, packed_attention, unwrapped
 from planish.oracle import layout
 
@@ -211,6 +211,10 @@ class Promoting(Reads):
     def _call(self, func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, dtype: torch.dtype) -> Any:
         if func is aten._grouped_mm.default:  # it has no form in fp64
             func = grouped_product
+        if func is aten._scaled_grouped_mm.default:
+            given = draws.bound(func, wide_args, wide_kwargs)
+            if given["self"].ndim == 2 and given["mat2"].ndim == 3 and given["scale_a"].ndim == 1 and given["scale_a"].dtype != torch.float8_e8m0fnu:
+                return self.how.call(scaled_grouped_product, (), given, dtype)
         if func is aten._flash_attention_forward.default or is_wrapped(func):  # nor have these
             given = draws.bound(func, wide_args, wide_kwargs)
             call = unwrapped(given) if is_wrapped(func) else given

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/contraction/epilogue.h"
+#include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/device/device_files.h"
 

@@ -14,7 +14,8 @@ Result<Contraction> contraction_of(const Kernel& kernel) {
       !std::ranges::all_of(kernel.reductions | std::views::drop(1), &Reduction::across))
     return no("not one fold of rows");
   const Reduction& sum = kernel.reductions[0];
-  if (sum.kind != ReduceKind::sum || sum.accumulate != DType::f32) return no("not a sum in f32");
+  if (sum.kind != ReduceKind::sum || (sum.accumulate != DType::f32 && sum.accumulate != DType::i32))
+    return no("not a sum in f32 or i32");
   const Node& product = kernel.nodes[static_cast<std::size_t>(sum.arg)];
   if (product.op != Op::mul || product.args.size() != 2) return no("not a sum of products");
   Contraction out;

@@ -11,16 +11,16 @@
 /// What holds in a kernel of the `contraction` anchor: a matrix product with what is computed of its operands' elements
 /// before it and of its results after it.
 ///
-/// It is a row kernel in every respect (a row emitter could emit it, slowly) whose one reduction is a sum in f32 of the
-/// product of two factors. The inner variables, k, move both factors; of the outer ones m moves the first, n the
-/// second, and batch both. Nodes of the factors are the prologue, nodes that need the reduction's result the epilogue;
-/// every output has one element for each setting of the outer variables. Or, with Kernel::across, of those but the last
-/// ones, which further reductions fold: what needs the first result alone is computed of each element (see pooled.h).
-/// Pure; thread-safe.
+/// It is a row kernel in every respect (a row emitter could emit it, slowly) whose one reduction is a sum in f32, or of
+/// integers in i32, of the product of two factors. The inner variables, k, move both factors; of the outer ones m moves
+/// the first, n the second, and batch both. Nodes of the factors are the prologue, nodes that need the reduction's
+/// result the epilogue; every output has one element for each setting of the outer variables. Or, with Kernel::across,
+/// of those but the last ones, which further reductions fold: what needs the first result alone is computed of each
+/// element (see pooled.h). Pure; thread-safe.
 namespace planish::codegen {
 
 struct Contraction {
-  int first = -1, second = -1;      ///< nodes: the factors, f32; the first moves with m, the second with n
+  int first = -1, second = -1;      ///< nodes: the factors, f32 or i32; the first moves with m, the second with n
   std::vector<int> batch, m, n, k;  ///< variables of the space, each ascending; n has the one that memory of the
                                     ///< first output runs along, unless that is batch
   std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;  ///< their extents multiplied

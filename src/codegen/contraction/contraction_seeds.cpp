@@ -45,7 +45,7 @@ const Tiles file_tiles{{128, 256, 64, 8},      {256, 128, 64, 8},     {128, 224,
                        {192, 128, 64, 8},      {64, 256, 64, 8},      {64, 128, 64, 8},        {64, 64, 64, 8},
                        {64, 32, 64, 8},        {64, 16, 64, 8},       {128, 128, 64, 8, 1, 1}, {64, 256, 64, 8, 1, 1},
                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}};
-/// Tiles of 8 bits, where a consumer's sums are there twice.
+/// Tiles of floats of 8 bits, where a consumer's sums are there twice.
 const Tiles eight_bit_tiles{{128, 192, 128, 8}, {128, 160, 128, 8}, {128, 128, 128, 8},
                             {128, 96, 128, 8},  {128, 64, 128, 8},  {64, 128, 128, 8},
                             {64, 64, 128, 8},   {64, 32, 128, 8},   {64, 16, 128, 8}};
@@ -181,7 +181,8 @@ class Guesses {
   void by_file() {
     Ranked found;
     const Product& way = *contraction::warpgroup_way(product_);
-    Tiles tiles = way.bits ? eight_bit_tiles : file_tiles;
+    Tiles tiles = way.bits && !way.bits->integers() ? eight_bit_tiles : file_tiles;
+    for (Tile& tile : tiles) tile.k = contraction::step_of(way);
     if (way.problem.boxed) tiles.insert(tiles.end(), boxed_file_tiles.begin(), boxed_file_tiles.end());
     for (const Tile& tile : tiles) {
       // All columns fit into a narrower one.

@@ -36,8 +36,10 @@ std::string results_lack(const Product& product) {
   if (product.c.n.size() != 1 || kernel.outputs.size() != 1) return "several outputs";
   const Output& output = kernel.outputs.front();
   const DType from = kernel.nodes[static_cast<std::size_t>(output.node)].dtype;
-  if (!is_floating(from) || size_of(from) > 4) return "results that are no floating-point numbers of at most 32 bits";
-  if (output.dtype != DType::f32 && output.dtype != DType::bf16 && output.dtype != DType::f16)
+  const bool sums = sums_integers(kernel) && from == DType::i32 && output.dtype == DType::i32;
+  if (!sums && (!is_floating(from) || size_of(from) > 4))
+    return "results that are no floating-point numbers of at most 32 bits";
+  if (!sums && output.dtype != DType::f32 && output.dtype != DType::bf16 && output.dtype != DType::f16)
     return "results of another type than 16 or 32 bits";
   if (!output.where.empty() || !output.args.empty() || !output.index.is_affine() ||
       output.index.coefficient_of(product.c.n.front()) != 1)
@@ -52,8 +54,14 @@ std::string boxes_lack(const Product& product) {
   return results_lack(product);
 }
 
-/// Reasons against a tiling of 8-bit factors: a consumer has the sums twice, and blocks of columns have their scales.
+/// Reasons against a tiling of 8-bit factors. Of floats a consumer has the sums twice, and blocks of columns have their
+/// scales; instructions for integers have fewer widths.
 std::string eight_bits_lack(const EightBits& bits, const DeviceTiling& t) {
+  if (bits.integers()) {
+    if (t.consumers == 1 && t.splits > 1 && t.tile_rows * t.tile_columns > 64 * 192)
+      return "one consumer's sums, beside the parts that it adds, are more than its registers";
+    return t.tile_columns <= 32 || t.tile_columns % 16 == 0 ? "" : "columns of integers that are no whole sixteens";
+  }
   const std::int64_t most_sums = t.consumers == 1 ? 64 : 96;  // more are spilled where parts of k are added
   if (t.ping_pong || t.consumers > 2) return "what each step gives is added by two consumers of one tile";
   if (t.tile_rows / t.consumers * t.tile_columns / 128 > most_sums)

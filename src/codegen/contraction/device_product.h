@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct DeviceGroups {
   std::int64_t first = 0, step = 1;  ///< where the first end lies, and how far apart they are
   std::int64_t count = 0;
   std::int64_t stride = 0;  ///< elements from one factor to the next
+  /// By node, a load: so many elements further is what the next group has of it.
+  std::map<int, std::int64_t> strides;
 };
 
 /// How it is cut: the policy of the device file, by genes tile_m, tile_n, stages, pingpong, multicast, split and

@@ -28,13 +28,25 @@ class DevicePrinter : public ProductPrinter {
   }
 
   void instructions() override {
-    if (bits()) {
-      const auto type = [&](Operand operand) { return bits()->type(operand) == DType::f8_e4m3 ? "e4m3" : "e5m2"; };
-      return line(fmt::format("PL_WGMMA_EIGHT(pl_multiply, {}, \"{}\", \"{}\")", tiling_.tile_columns, type(Operand::a),
-                              type(Operand::b)));
-    }
+    if (bits())
+      return line(fmt::format("PL_WGMMA_{}(pl_multiply, {}, \"{}\", \"{}\")", bits()->integers() ? "INTEGER" : "EIGHT",
+                              tiling_.tile_columns, factor_type(Operand::a), factor_type(Operand::b)));
     line(fmt::format("PL_WGMMA_BOTH(pl_multiply, {}, \"{}\", {:d}, {:d})", tiling_.tile_columns, bf16_ ? "bf16" : "f16",
                      across(Operand::a), across(Operand::b)));
+  }
+
+  /// As PTX names it.
+  std::string_view factor_type(Operand operand) const {
+    switch (bits()->type(operand)) {
+      case DType::i8:
+        return "s8";
+      case DType::u8:
+        return "u8";
+      case DType::f8_e5m2:
+        return "e5m2";
+      default:
+        return "e4m3";
+    }
   }
 
   void policy() override {
@@ -50,13 +62,14 @@ class DevicePrinter : public ProductPrinter {
                      tiling_.ping_pong, tiling_.share_b, across(Operand::a), across(Operand::b), boxes_.has_value()));
     line(fmt::format("static constexpr bool words = {}, scales_a = {};", words(), bits() && bits()->scale_a));
     line(fmt::format("static constexpr int factor_bytes = {}, scales_b = {};", factor_bytes(), columns_of_scale()));
+    line(fmt::format("static constexpr bool integer_sums = {};", integer_sums()));
     writer_.close_declaration();
   }
 
   void factors() override {
     line(fmt::format(
-        "PL_DEVICE void multiply(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_multiply(d, a, b, keep); }}",
-        tiling_.tile_columns / 2));
+        "PL_DEVICE void multiply({} (&d)[{}], u64 a, u64 b, int keep) const {{ pl_multiply(d, a, b, keep); }}",
+        sum_type(), tiling_.tile_columns / 2));
     if (boxes_) return boxes_->print(writer_, bf16_);
     operand(Operand::a);
     operand(Operand::b);

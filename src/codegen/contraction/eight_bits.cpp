@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -21,16 +22,23 @@ const Node& node_at(const Kernel& kernel, int id) {
 
 /// Behind casts, which keep what 8 bits hold.
 int without_casts(const Kernel& kernel, int id) {
-  while (node_at(kernel, id).op == Op::cast &&
-         (node_at(kernel, id).dtype == DType::f32 || is_half(node_at(kernel, id).dtype)))
-    id = node_at(kernel, id).args[0];
+  const auto keeps = [](DType dtype) { return dtype == DType::f32 || dtype == DType::i32 || is_half(dtype); };
+  while (node_at(kernel, id).op == Op::cast && keeps(node_at(kernel, id).dtype)) id = node_at(kernel, id).args[0];
   return id;
+}
+
+bool is_eight_bit_integer(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::u8;
+}
+
+/// Types that these tensor cores multiply.
+bool is_eight_bit_factor(DType dtype) {
+  return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || is_eight_bit_integer(dtype);
 }
 
 bool is_eight_bit_load(const Kernel& kernel, int id) {
   const Node& node = node_at(kernel, id);
-  return node.op == Op::load && !gathers(node) && node.where.empty() &&
-         (node.dtype == DType::f8_e4m3 || node.dtype == DType::f8_e5m2) &&
+  return node.op == Op::load && !gathers(node) && node.where.empty() && is_eight_bit_factor(node.dtype) &&
          kernel.inputs[static_cast<std::size_t>(node.input)].dtype == node.dtype;
 }
 
@@ -64,7 +72,9 @@ std::int64_t run_of(const Kernel& kernel, int root, int variable) {
 
 struct Factor {
   int load = -1;
+  int widened = -1;  ///< the load, as it is multiplied
   std::optional<BlockScale> scale;
+  int behind = -1;  ///< node: a scale that is the same for all k, so that it may multiply the sum; -1: there is none
 };
 
 std::optional<Factor> factor_of(const Kernel& kernel, const Contraction& c, Operand operand) {
@@ -75,10 +85,19 @@ std::optional<Factor> factor_of(const Kernel& kernel, const Contraction& c, Oper
   for (const int side : {0, 1}) {
     const int load = without_casts(kernel, node.args[static_cast<std::size_t>(side)]);
     const int scale = node.args[static_cast<std::size_t>(1 - side)];
-    if (!is_eight_bit_load(kernel, load) || node_at(kernel, scale).dtype != DType::f32) continue;
-    if (run_of(kernel, scale, c.k.front()) % eight_bit_step != 0) return std::nullopt;
-    const int row = (operand == Operand::a ? c.m : c.n).front();
-    return Factor{.load = load, .scale = BlockScale{.node = scale, .rows = run_of(kernel, scale, row)}};
+    if (!is_eight_bit_load(kernel, load) || !is_float8(node_at(kernel, load).dtype) ||
+        node_at(kernel, scale).dtype != DType::f32)
+      continue;
+    const std::int64_t run = run_of(kernel, scale, c.k.front());
+    if (run % eight_bit_step != 0) return std::nullopt;
+    Factor out{.load = load, .widened = node.args[static_cast<std::size_t>(side)], .scale = std::nullopt};
+    if (run == 0) {
+      out.behind = scale;
+    } else {
+      const int row = (operand == Operand::a ? c.m : c.n).front();
+      out.scale = BlockScale{.node = scale, .rows = run_of(kernel, scale, row)};
+    }
+    return out;
   }
   return std::nullopt;
 }
@@ -95,6 +114,40 @@ std::optional<Direct> direct_in_chunks(const Kernel& kernel, const Contraction& 
                           [](const auto& term) { return term.coefficient < 0 || term.coefficient % chunk != 0; }))
     return std::nullopt;
   return Direct{.load_mode = LoadMode::along_k, .input = node.input, .row = std::move(row), .depth = std::move(depth)};
+}
+
+/// The product of `reduced` and a node before it, in place of the former wherever it is used. Places of nodes behind it
+/// move up by one.
+void multiply_sum(Kernel& kernel, int reduced, int scale) {
+  const auto moved = [&](int id) { return id >= reduced ? id + 1 : id; };
+  for (std::size_t id = static_cast<std::size_t>(reduced) + 1; id < kernel.nodes.size(); ++id) {
+    for (int& arg : kernel.nodes[id].args) arg = moved(arg);
+  }
+  for (Output& output : kernel.outputs) {
+    output.node = moved(output.node);
+    for (int& arg : output.args) arg = moved(arg);
+  }
+  Node product;
+  product.op = Op::mul;
+  product.dtype = node_at(kernel, reduced).dtype;
+  product.args = {reduced, scale};
+  kernel.nodes.insert(kernel.nodes.begin() + reduced + 1, std::move(product));
+}
+
+/// Has the sum multiplied with what scales a factor alike for all k, in place of the factor.
+void move_scales_behind(Product& product, const Factor& a, const Factor& b) {
+  Kernel& kernel = product.kernel;
+  const auto sum = std::ranges::find(kernel.nodes, Op::reduced, &Node::op);
+  const int reduced = static_cast<int>(sum - kernel.nodes.begin());
+  Node& multiplied = kernel.nodes[static_cast<std::size_t>(kernel.reductions.front().arg)];
+  for (const auto& [factor, node] : {std::pair(&a, &product.c.first), std::pair(&b, &product.c.second)}) {
+    if (factor->behind < 0) continue;
+    std::ranges::replace(multiplied.args, *node, factor->widened);
+    *node = factor->widened;
+  }
+  for (const Factor* const factor : {&b, &a}) {
+    if (factor->behind >= 0) multiply_sum(kernel, reduced, factor->behind);
+  }
 }
 
 /// Blocks of scales part rows, columns and k into variables of their own: each of them as one again. Nothing where they
@@ -119,19 +172,44 @@ std::optional<Product> with_parts_joined(const Product& from) {
   return out;
 }
 
+/// True if these factors' sums are the kernel's: floats' have fewer bits than f32, integers' those of i32, which wraps
+/// around as the kernel's does.
+bool can_sum(const Product& product, DType a, DType b) {
+  if (is_float8(a) != is_float8(b)) return false;
+  if (is_float8(a)) return is_half(product.kernel.outputs.front().dtype);
+  const auto largest = [](DType dtype) { return std::int64_t{dtype == DType::i8 ? 128 : 255}; };
+  return sums_integers(product.kernel) ||
+         product.c.depth <= std::numeric_limits<std::int32_t>::max() / (largest(a) * largest(b));
+}
+
 }  // namespace
+
+bool multiplies_eight_bits(const Kernel& kernel) {
+  const Node& product = node_at(kernel, kernel.reductions.front().arg);
+  return product.args.size() == 2 && std::ranges::all_of(product.args, [&](int factor) {
+           const int root = without_casts(kernel, factor);
+           if (is_eight_bit_load(kernel, root)) return true;
+           const Node& node = node_at(kernel, root);
+           return node.op == Op::mul && std::ranges::any_of(node.args, [&](int arg) {
+                    return is_eight_bit_load(kernel, without_casts(kernel, arg));
+                  });
+         });
+}
+
+bool sums_integers(const Kernel& kernel) {
+  return !kernel.reductions.empty() && kernel.reductions.front().accumulate == DType::i32;
+}
 
 std::shared_ptr<const Product> eight_bit_product(const Product& from) {
   if (from.implicit || from.pool || from.cross_tile || !from.taps.empty() || from.kernel.outputs.size() != 1 ||
-      !is_half(from.kernel.outputs.front().dtype) || from.kernel.across > 0)
+      from.kernel.across > 0)
     return nullptr;
-  if (std::ranges::count_if(from.kernel.inputs, [](const Input& input) { return is_float8(input.dtype); }) < 2)
-    return nullptr;
+  if (std::ranges::count_if(from.kernel.inputs, is_eight_bit_factor, &Input::dtype) < 2) return nullptr;
   auto out = with_parts_joined(from);
   if (!out || out->c.rows != from.c.rows) return nullptr;
   const Kernel& kernel = out->kernel;
   const auto a = factor_of(kernel, out->c, Operand::a), b = factor_of(kernel, out->c, Operand::b);
-  if (!a || !b) return nullptr;
+  if (!a || !b || !can_sum(*out, node_at(kernel, a->load).dtype, node_at(kernel, b->load).dtype)) return nullptr;
   out->direct_a = direct_in_chunks(kernel, out->c, a->load);
   out->direct_b = direct_in_chunks(kernel, out->c, b->load);
   for (const Operand operand : {Operand::a, Operand::b}) {
@@ -142,6 +220,7 @@ std::shared_ptr<const Product> eight_bit_product(const Product& from) {
                         .b = node_at(kernel, b->load).dtype,
                         .scale_a = a->scale,
                         .scale_b = b->scale};
+  if (a->behind >= 0 || b->behind >= 0) move_scales_behind(*out, *a, *b);
   return std::make_shared<const Product>(std::move(*out));
 }
 

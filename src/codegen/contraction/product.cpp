@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/contraction/blocked.h"
+#include "codegen/contraction/device_product.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/passes.h"
@@ -328,9 +329,29 @@ Result<Product> cross_tile_product(const Kernel& kernel) {
   return fail("unsupported", why);
 }
 
+/// Of a kernel that sums integers: in 8 bits alone.
+Result<Product> integer_product(const Kernel& kernel) {
+  Product whole;
+  whole.kernel = kernel;
+  PLANISH_TRY(whole.c, oriented(kernel));
+  const Contraction& c = whole.c;
+  whole.problem = {.m = c.rows,
+                   .n = c.columns,
+                   .k = c.depth,
+                   .batches = c.batches,
+                   .a_batched = !is_shared(kernel, c, Operand::a),
+                   .b_batched = !is_shared(kernel, c, Operand::b)};
+  const auto eight = eight_bit_product(whole);
+  if (!eight)
+    return fail("unsupported", "sums of integers that are not two tensors of 8 bits in rows of whole 16 bytes");
+  if (std::string why = warpgroup_product_lacks(*eight); !why.empty()) return fail("unsupported", std::move(why));
+  return *eight;
+}
+
 }  // namespace
 
 Result<Product> product_of(const Kernel& kernel) {
+  if (sums_integers(kernel)) return integer_product(kernel);
   if (kernel.across > 0) {
     if (!std::ranges::all_of(kernel.outputs, &Output::per_column))
       return cross_tile_product(kernel);  // it stores elements

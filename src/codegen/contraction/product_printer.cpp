@@ -114,7 +114,8 @@ std::vector<int> ProductPrinter::paired() const {
     if (node.op != Op::load || gathers(node) || !node.where.empty() || !node.index.is_affine()) continue;
     const int size = size_of(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
     if ((size == 2 || size == 4) && c_.columns % 2 == 0 && node.index.coefficient_of(column()) == 1 &&
-        in_units(node.index, 2))
+        in_units(node.index, 2) &&
+        (groups_ == nullptr || !groups_->strides.contains(id) || groups_->strides.at(id) % 2 == 0))
       found.push_back(id);
   }
   return found;
@@ -123,8 +124,8 @@ std::vector<int> ProductPrinter::paired() const {
 void ProductPrinter::result() {
   line("template <int words>");
   open(fmt::format(
-      "PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const float (&sums)[1][2]{}) const {{",
-      folded_.empty() ? "" : fmt::format(", float (&more)[{}][2]", folded_.size())));
+      "PL_DEVICE void result(u32 (&out)[words], int unit, int row, int column, const {} (&sums)[1][2]{}) const {{",
+      sum_type(), folded_.empty() ? "" : fmt::format(", float (&more)[{}][2]", folded_.size())));
   coordinates("column", false);
   const auto pairs = paired();
   for (const int id : pairs) {
@@ -132,32 +133,46 @@ void ProductPrinter::result() {
     const std::string type = storage(node.input);
     const std::string word = size_of(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype) == 2 ? "u32" : "u64";
     line(fmt::format("union {{ {0} all; {1} each[2]; }} l{2} = {{pl_ldg((const {0}*)(in{3} + ({4})))}};", word, type,
-                     id, node.input, writer_.place_of(node.index)));
+                     id, node.input, place(id)));
   }
   writer_.at_hand = [&](int id) {
     const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
-    if (std::ranges::find(pairs, id) == pairs.end()) return unpaired(id);
+    if (std::ranges::find(pairs, id) == pairs.end()) {
+      if (groups_ == nullptr || !groups_->strides.contains(id)) return unpaired(id);
+      return printing::load_form(fmt::format("pl_ldg(in{} + ({}))", node.input, place(id)),
+                                 kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
+    }
     return printing::load_form(fmt::format("l{}.each[e]", id),
                                kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
   };
-  line("float got[2];");
+  const bool sums = output_.dtype == DType::i32;  // of integers, as they are
+  line(fmt::format("{} got[2];", sums ? "int" : "float"));
   line("const int first = column;");
   line("#pragma unroll");
   open("for (int e = 0; e < 2; ++e) {");
   line(fmt::format("const {} d{} = {};", writer_.coordinate(), column(),
                    c_.columns % 2 == 0 ? "first + e" : fmt::format("min(first + e, {})", c_.columns - 1)));
-  line("const float folded = sums[0][e];");
+  line(sums_integers(kernel_) ? "const int folded = sums[0][e];" : "const float folded = sums[0][e];");
   writer_.fold = "folded";
   writer_.nodes(roots_);
   line(fmt::format("got[e] = {};", writer_.name(output_.node)));
   for (std::size_t i = 0; i < folded_.size(); ++i) line(fmt::format("more[{}][e] = {};", i, writer_.name(folded_[i])));
   close();
   writer_.at_hand = nullptr;
-  if (output_.dtype == DType::f32)
+  if (sums)
+    line("out[0] = (u32)got[0], out[words - 1] = (u32)got[1];");
+  else if (output_.dtype == DType::f32)
     line("out[0] = __float_as_uint(got[0]), out[words - 1] = __float_as_uint(got[1]);");
   else
     line(fmt::format("out[0] = {}(got[0], got[1]);", output_.dtype == DType::bf16 ? "pack_bf16" : "pack_f16"));
   close();
+}
+
+/// Where the load's element lies; of what groups have their own of, that of the group at hand.
+std::string ProductPrinter::place(int load) const {
+  const std::string within = writer_.place_of(kernel_.nodes[static_cast<std::size_t>(load)].index);
+  if (groups_ == nullptr || !groups_->strides.contains(load)) return within;
+  return fmt::format("{} + {}ll * unit", within, groups_->strides.at(load));
 }
 
 std::string ProductPrinter::unpaired(int id) {

@@ -49,6 +49,8 @@ class ProductPrinter {
     return direct.row.coefficient_of(variable) + direct.depth.coefficient_of(variable);
   }
   bool words() const;
+  bool integer_sums() const { return product_.bits && product_.bits->integers(); }
+  std::string_view sum_type() const { return integer_sums() ? "int" : "float"; }
   int result_bytes() const { return size_of(output_.dtype); }
   void kernel(int threads, int blocks, std::string_view more_parameters, std::string_view call);
 
@@ -68,6 +70,7 @@ class ProductPrinter {
   std::string end_place() const;
   void coordinates(std::string_view at, bool stored);
   std::vector<int> paired() const;
+  std::string place(int load) const;
   void result();
   std::string unpaired(int id);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
-// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+// What products of 16-bit and 8-bit factors have in common, whatever multiplies: which tile a block has at a turn, how
+// parts of k are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
 //   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
 //   bool share_a, share_b                                 which operand they share
 //   int steps                                             of k
@@ -72,6 +72,36 @@ PL_DEVICE void product_table(const F& f, int* table) {
   }
 }
 
+/// The type of sums: of floating-point factors, or of integers.
+template <bool integers>
+struct ProductSum {
+  typedef float type;
+};
+template <>
+struct ProductSum<true> {
+  typedef int type;
+};
+
+/// A sum as a word of memory, and back; words of parts are added to it. Sums of integers wrap around.
+PL_DEVICE float product_word(float sum) {
+  return sum;
+}
+PL_DEVICE float product_word(int sum) {
+  return __int_as_float(sum);
+}
+PL_DEVICE void product_take(float& sum, float word) {
+  sum = word;
+}
+PL_DEVICE void product_take(int& sum, float word) {
+  sum = __float_as_int(word);
+}
+PL_DEVICE void product_add(float& sum, float word) {
+  sum += word;
+}
+PL_DEVICE void product_add(int& sum, float word) {
+  sum = (int)((u32)sum + (u32)__float_as_int(word));
+}
+
 /// Of `blocks` times `count` sums a thread, which own(block, i) points at four at a time, this part of k is kept in
 /// memory; true where it was the last of `splits` to arrive, with the sums of all, added in their order. `all`: of this
 /// thread's first sum of the first part, where parts are `apart` floats from each other and sums of neighbouring
@@ -87,8 +117,9 @@ PL_DEVICE bool product_add_parts(const Own& own, const Meet& meet, float* all, l
   for (int block = 0; block < blocks; ++block) {
 #pragma unroll
     for (int i = 0; i < count; i += 4) {
-      const float* const x = own(block, i);
-      *at(split, block, i) = make_float4(x[0], x[1], x[2], x[3]);
+      const auto* const x = own(block, i);
+      *at(split, block, i) =
+          make_float4(product_word(x[0]), product_word(x[1]), product_word(x[2]), product_word(x[3]));
     }
   }
   __threadfence();
@@ -105,14 +136,16 @@ PL_DEVICE bool product_add_parts(const Own& own, const Meet& meet, float* all, l
   for (int block = 0; block < blocks; ++block) {
 #pragma unroll
     for (int i = 0; i < count; i += 4) {
-      float4 sum = __ldcg(at(0, block, i));
+      auto* const x = own(block, i);
+      const float4 first = __ldcg(at(0, block, i));
+      product_take(x[0], first.x), product_take(x[1], first.y);
+      product_take(x[2], first.z), product_take(x[3], first.w);
 #pragma unroll
       for (int split = 1; split < splits; ++split) {
         const float4 next = __ldcg(at(split, block, i));
-        sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
+        product_add(x[0], next.x), product_add(x[1], next.y);
+        product_add(x[2], next.z), product_add(x[3], next.w);
       }
-      float* const x = own(block, i);
-      x[0] = sum.x, x[1] = sum.y, x[2] = sum.z, x[3] = sum.w;
     }
   }
   return true;
@@ -156,7 +189,7 @@ PL_DEVICE void product_store(const F& f, const Sums& sums, unsigned char* exchan
       if (from + j * 8 >= width) break;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float pair[P::parts][2];
+        decltype(sums(0)) pair[P::parts][2];
 #pragma unroll
         for (int part = 0; part < P::parts; ++part) {
 #pragma unroll

@@ -82,11 +82,30 @@ class SearchReader {
   bool gathered_ = false, row_seen_ = false;
 };
 
-/// The gathering load that a factor is, perhaps a cast of it; −1 where it is none.
+/// The gathering load that a factor is, perhaps a cast of it, or times another: the one whose elements move with the
+/// sum; −1 where it is none.
 int gathered_load(const Kernel& kernel, int factor) {
   const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  if (node->op == Op::mul) {
+    const int first = gathered_load(kernel, node->args[0]), second = gathered_load(kernel, node->args[1]);
+    const auto moves = [&](int load) {
+      const int all = static_cast<int>(kernel.space.extents.size());
+      for (int v = all - kernel.inner; load >= 0 && v < all; ++v) {
+        if (kernel.nodes[static_cast<std::size_t>(load)].index.depends_on(v)) return true;
+      }
+      return false;
+    };
+    return moves(first) == moves(second) ? -1 : moves(first) ? first : second;
+  }
   if (node->op == Op::cast) factor = node->args[0], node = &kernel.nodes[static_cast<std::size_t>(factor)];
   return node->op == Op::load && node->args.size() == 1 && node->where.empty() ? factor : -1;
+}
+
+/// Has the load read what the first group has.
+void read_first(Node& load) {
+  load.args.clear();
+  load.strides.clear();
+  load.limits.clear();
 }
 
 }  // namespace
@@ -116,10 +135,16 @@ Result<Grouped> grouped_of(const Kernel& kernel) {
   }
   if (out.weights < 0) return no("no factor whose matrix is the row's group");
   out.plain = kernel;
-  Node& weights = out.plain.nodes[static_cast<std::size_t>(out.weights)];
-  weights.args.clear();
-  weights.strides.clear();
-  weights.limits.clear();
+  const int group = kernel.nodes[static_cast<std::size_t>(out.weights)].args[0];
+  for (std::size_t id = 0; id < kernel.nodes.size(); ++id) {
+    const Node& node = kernel.nodes[id];
+    if (!gathers(node) || node.args != std::vector{group}) continue;
+    if (static_cast<int>(id) != out.weights) {
+      if (!node.where.empty() || node.limits[0] != out.ends.count) return no("tables of another number of groups");
+      out.others.push_back({.node = static_cast<int>(id), .stride = node.strides[0]});
+    }
+    read_first(out.plain.nodes[id]);
+  }
   PLANISH_TRY(const Contraction c, contraction_of(out.plain));
   // The row that is looked up is the product's row: its variables, the last fastest.
   const bool second = c.second == product.args[0] ? gathered_load(kernel, product.args[0]) == out.weights

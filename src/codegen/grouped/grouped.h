@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "codegen/kernel.h"
@@ -10,8 +11,8 @@
 ///
 /// It is a contraction kernel, or one of rows, whose one reduction is a sum of products of two factors. The second one
 /// gathers: which matrix it reads is the group of the row at hand, which a binary search among the groups' ends finds
-/// (what lowering makes of `_grouped_mm`). So any emitter can emit it, reading a matrix once for each row; schedules of
-/// its own walk through the groups. Pure; thread-safe.
+/// (what lowering makes of `_grouped_mm`). It may be times a scale, which gathers by the same search. So any emitter
+/// can emit it, reading a matrix once for each row; schedules of its own walk through the groups. Pure; thread-safe.
 namespace planish::codegen {
 
 /// A value that says how many of `count` ends, which do not fall, are at most `row`.
@@ -24,12 +25,20 @@ struct EndSearch {
 /// Nothing where the node is no such value, of so many ends.
 std::optional<EndSearch> end_search_of(const Kernel& kernel, int node, std::int64_t count);
 
+/// A load of what each group has its own of: a factor's scale.
+struct GroupLoad {
+  int node = -1;
+  std::int64_t stride = 0;  ///< elements from one group's to the next one's
+};
+
 struct Grouped {
   EndSearch ends;
-  int weights = -1;         ///< node: the load of the second factor
-  std::int64_t stride = 0;  ///< elements from one matrix to the next
-  std::int64_t rows = 0;    ///< of all groups
-  /// The same product with the first matrix for all rows: an ordinary contraction, whose nodes have the same places.
+  int weights = -1;               ///< node: the load of the second factor
+  std::int64_t stride = 0;        ///< elements from one matrix to the next
+  std::vector<GroupLoad> others;  ///< loads beside it whose place is moved by the row's group
+  std::int64_t rows = 0;          ///< of all groups
+  /// The same product with what the first group has for all rows: an ordinary contraction, whose nodes have the same
+  /// places.
   Kernel plain;
 };
 

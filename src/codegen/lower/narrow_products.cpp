@@ -31,7 +31,7 @@ bool multiplies_wide(const Kernel& kernel) {
     case Anchor::attention:
       return !is_narrow_attention(kernel);
     case Anchor::contraction:
-      return !is_narrow_product(kernel);
+      return !contraction::sums_integers(kernel) && !is_narrow_product(kernel);
     case Anchor::recurrence:
       return true;
     default:

@@ -5,12 +5,15 @@
 #include <utility>
 
 #include "codegen/contraction/device_product.h"
+#include "codegen/grouped/cuda_grouped.h"
 #include "codegen/lower/lower.h"
 
 namespace planish::codegen {
 namespace {
 
 using Nodes = std::set<int>;
+
+constexpr std::int64_t times_recomputed = 16;  ///< of what is so much smaller than the results
 
 class EightBitGrouper {
  public:
@@ -64,22 +67,60 @@ class EightBitGrouper {
     }
   }
 
+  /// Of integers, whose sums are exact: the product and what follows it, one reader after the other, as long as each
+  /// reads nothing else as large. All ends that it may have, the one that stores least first, then the longest.
+  std::vector<std::vector<int>> ends_of_integers(int product) const {
+    std::vector<std::vector<int>> found;
+    std::vector<int> chain{product};
+    const std::int64_t results = value(*node(product).outs[0]).elements();
+    for (;;) {
+      const int out = *node(chain.back()).outs[0];
+      const auto at = static_cast<std::size_t>(out);
+      const DType dtype = value(out).dtype;
+      if (is_half(dtype) || dtype == DType::f32 || dtype == DType::i32) found.push_back(chain);
+      if (!usage_.shown[at].empty() || usage_.users[at].size() != 1) break;
+      const int reader = *usage_.users[at].begin();
+      if (!is_element_wise(reader) || node(reader).outs.size() != 1 || !node(reader).outs[0]) break;
+      const auto sources = usage_.sources(graph_, reader);
+      if (value(*node(reader).outs[0]).elements() != results || std::ranges::any_of(sources, [&](int source) {
+            return source != out && value(source).elements() * times_recomputed > results;
+          }))
+        break;
+      chain.push_back(reader);
+    }
+    std::ranges::stable_sort(found, {}, [&](const std::vector<int>& end) {
+      return std::pair(size_of(value(*node(end.back()).outs[0]).dtype), -static_cast<std::int64_t>(end.size()));
+    });
+    return found;
+  }
+
   std::optional<KernelGroup> group_of(int product, const Nodes& products) const {
+    if (value(*node(product).outs[0]).dtype == DType::i32) {
+      for (const std::vector<int>& chain : ends_of_integers(product)) {
+        if (auto group = group_with(chain, products)) return group;
+      }
+      return std::nullopt;
+    }
     const auto chain = up_to_16_bits(product);
-    if (!chain) return std::nullopt;
-    const std::int64_t results = value(*node(chain->back()).outs[0]).elements();
-    // What rounds to 8 bits makes a factor, and is none of it.
+    return chain ? group_with(*chain, products) : std::nullopt;
+  }
+
+  /// Of the product, which is the chain's first node, with what makes its factors, and with what follows up to the
+  /// last.
+  std::optional<KernelGroup> group_with(const std::vector<int>& chain, const Nodes& products) const {
+    const int product = chain.front();
+    const std::int64_t results = value(*node(chain.back()).outs[0]).elements();
+    // What rounds to 8 bits makes a factor, and is none of it; nor are ends of groups.
     Nodes nodes = with_makers({product}, products, [&](int n) {
-      return is_element_wise(n) && std::ranges::none_of(node(n).outs, [&](const std::optional<int>& out) {
-               return out && is_float8(value(*out).dtype);
+      return is_element_wise(n) && std::ranges::all_of(node(n).outs, [&](const std::optional<int>& out) {
+               return !out || (is_floating(value(*out).dtype) && size_of(value(*out).dtype) > 1);
              });
     });
     // Vectors that the results are scaled by, or that are added, are computed again by each tile.
-    const Nodes readers(chain->begin(), chain->end());
-    constexpr std::int64_t times = 16;
-    const Nodes behind = with_makers({chain->begin() + 1, chain->end()}, readers, [&](int n) {
+    const Nodes readers(chain.begin(), chain.end());
+    const Nodes behind = with_makers({chain.begin() + 1, chain.end()}, readers, [&](int n) {
       return is_element_wise(n) && std::ranges::all_of(node(n).outs, [&](const std::optional<int>& out) {
-               return !out || value(*out).elements() * times <= results;
+               return !out || value(*out).elements() * times_recomputed <= results;
              });
     });
     nodes.insert(product);
@@ -87,13 +128,21 @@ class EightBitGrouper {
     if (static_cast<int>(nodes.size()) > limits_.max_nodes) return std::nullopt;
     std::vector<bool> inside = usage_.inlined;
     for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
-    const std::vector<int> outputs{*node(chain->back()).outs[0]};
+    const std::vector<int> outputs{*node(chain.back()).outs[0]};
     auto kernel = lower(graph_, inside, outputs, limits_);
-    if (!kernel || kernel->anchor != Anchor::contraction) return std::nullopt;
-    const auto what = contraction::product_of(*kernel);
-    const contraction::Product* const way = what ? contraction::warpgroup_way(*what) : nullptr;
-    if (way == nullptr || !way->bits) return std::nullopt;
+    if (!kernel || kernel->anchor != Anchor::contraction || !multiplies_eight_bits(*kernel)) return std::nullopt;
     return KernelGroup{std::move(nodes), std::move(*kernel)};
+  }
+
+  /// True if the device file multiplies the factors as they are.
+  static bool multiplies_eight_bits(const Kernel& kernel) {
+    if (const auto grouped = grouped_of(kernel)) {
+      const auto device = device_grouped_of(*grouped);
+      return device && device->product.bits;
+    }
+    const auto product = contraction::product_of(kernel);
+    const contraction::Product* const way = product ? contraction::warpgroup_way(*product) : nullptr;
+    return way != nullptr && way->bits;
   }
 
   /// Without the groups whose nodes somebody else reads, a product that is none of 8 bits among them.
@@ -124,6 +173,7 @@ class EightBitGrouper {
 
 std::vector<KernelGroup> eight_bit_groups(const ir::Graph& graph, const Usage& usage, const LowerLimits& limits,
                                           const std::set<int>& taken) {
+  if (limits.narrow_products) return {};  // no warpgroups
   return EightBitGrouper(graph, usage, limits, taken).all();
 }
 

@@ -215,10 +215,10 @@ extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __
 // Rows whose largest magnitude does not fit are to be scaled, which is done elsewhere: here they are only met.
 
 // ---- src/codegen/device/sm90/split.cuh ----
-// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32. An
-// instruction's text needs its registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED
-// or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of the same names. PTX
-// ISA 8.0.
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32, or of
+// integers in i32. An instruction's text needs its registers one by one, so each N has its lists here, and a kernel
+// expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of
+// the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
 // What tensor cores have summed, on its way to an epilogue.

@@ -9,8 +9,8 @@
 // (multicast). Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in
 // their order, so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own
 // (experts). Or they are places of images, of which a tile is a box, and k is taps and of each its channels
-// (convolutions). Of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32, and blocks
-// of 128 k may have scales.
+// (convolutions). Of floats of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32,
+// and blocks of 128 k may have scales. Of integers of 8 bits they keep all of it, in i32.
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -19,10 +19,11 @@
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
 //   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
 //   int consumers, stages       warpgroups that multiply; places of the ring, each of a step of k
-//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not ping_pong, nor across, nor boxed
-//   bool scales_a               1 byte: a's rows have a scale for each step
-//   int scales_b                1 byte: 0, or for how many columns b has one for each step: a multiple of 8, of which
-//                               tile_columns is a whole part, or the other way round
+//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not across, nor boxed; of floats not ping_pong
+//   bool integer_sums           1 byte: factors are integers, and sums i32
+//   bool scales_a               floats of 1 byte: a's rows have a scale for each step
+//   int scales_b                floats of 1 byte: 0, or for how many columns b has one for each step: a multiple of 8,
+//                               of which tile_columns is a whole part, or the other way round
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -45,15 +46,15 @@
 //                                               64, stands for, as a value whose next() goes 64 further. It and a row,
 //                                               or column, are what load_a and load_b have in place of x and y then
 //   inside(row)                                 likewise: whether there is such a place
-//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
-//                                               asked for places outside, too, which are not stored
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2], or
+//                                               int. It is asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 //   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
 //                                               of that row, and result() has one more argument: float
 //                                               more[Folds::count][2]
 
-// What products of 16-bit factors have in common, whatever multiplies: which tile a block has at a turn, how parts of k
-// are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
+// What products of 16-bit and 8-bit factors have in common, whatever multiplies: which tile a block has at a turn, how
+// parts of k are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
 //   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
 //   bool share_a, share_b                                 which operand they share
 //   int steps                                             of k
@@ -80,10 +81,10 @@
 
 // ---- src/codegen/device/sm90/dependent.cuh ----
 // ---- src/codegen/device/sm90/ptx.cuh ----
-// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32. An
-// instruction's text needs its registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED
-// or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of the same names. PTX
-// ISA 8.0.
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32, or of
+// integers in i32. An instruction's text needs its registers one by one, so each N has its lists here, and a kernel
+// expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of
+// the same names. PTX ISA 8.0.
 
 // ---- src/codegen/device/sm90/wgmma.cuh ----
 // ---- src/codegen/device/sm90/product.cuh ----
@@ -96,6 +97,7 @@ struct Policy {
   static constexpr bool ping_pong = false, share_b = true, a_across = false, b_across = false, boxed = false;
   static constexpr bool words = true, scales_a = true;
   static constexpr int factor_bytes = 1, scales_b = 128;
+  static constexpr bool integer_sums = false;
 };
 struct Functors {
   const unsigned char* __restrict__ in0;

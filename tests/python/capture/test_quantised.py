@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from planish.capture import capture
-from planish.capture.quantised import _of_blocks, _scaled_mm_v2
-from planish.oracle.interpret import Interpreter, Mode
+from planish.capture.quantised import _of_blocks, _scaled_grouped_mm, _scaled_mm_v2
+from planish.oracle.interpret import Double, Interpreter, Mode
 
 aten = torch.ops.aten
 F8 = torch.float8_e4m3fn
@@ -79,6 +79,34 @@ def test_recipes_of_blocks(form: str) -> None:
     made = _scaled_mm_v2(a, b.t(), [sa], [4], [], [sb], [recipe_b], [], None, torch.float32)
     exact = (wide_a * sa.double().repeat_interleave(128, 1)) @ (b.double().t() * per_column.double().repeat_interleave(128, 0))
     torch.testing.assert_close(made.double(), exact, rtol=1e-5, atol=1e-3)
+
+
+def grouped(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, offs: torch.Tensor, **more: object) -> torch.Tensor:
+    return torch._scaled_grouped_mm(a, b.transpose(1, 2), sa, sb, offs=offs, out_dtype=torch.bfloat16, **more)  # type: ignore[arg-type]
+
+
+def test_scaled_products_of_groups(tmp_path: Path) -> None:
+    """No CPU has torch's own."""
+    ends = [0, 20, 33, 64]
+    a, b, sa, sb = draw(64, 32), draw(4, 48, 32), torch.rand(64), torch.rand(4, 48)
+    args = (a, b, sa, sb, torch.tensor(ends, dtype=torch.int32))
+    found = capture(Call(grouped), args, {}, tmp_path)
+    assert [n["op"] for n in found.graph["nodes"]].count("aten._grouped_mm.default") == 1
+    parts = [(a[x:y].double() * sa[x:y, None]) @ (b[g].double().t() * sb[g]) for g, (x, y) in enumerate(zip([0, *ends], ends, strict=False))]
+    run = Interpreter(found, range(len(found.nodes)))
+    inputs = {i["value"]: t for i, t in zip(found.graph["inputs"], found.flat_inputs(args, {}), strict=True)}
+    wanted = found.graph["outputs"][0]["value"]
+    for mode, tolerance in ((Mode(), 8e-3), (Double(), 1e-12)):
+        torch.testing.assert_close(run.run(inputs, [wanted], mode)[wanted].double(), torch.cat(parts), rtol=tolerance, atol=tolerance)
+
+
+def test_other_groups_stay_torchs() -> None:
+    a, b, offs = draw(64, 32), draw(4, 48, 32).transpose(1, 2), torch.tensor([0, 20, 33, 64], dtype=torch.int32)
+    rows, columns = torch.rand(64), torch.rand(4, 48)
+    assert _scaled_grouped_mm(a, b, rows, columns, offs).shape == (64, 48)
+    assert _scaled_grouped_mm(a, b[0], rows, columns[0], offs) is NotImplemented  # parts of the sum
+    assert _scaled_grouped_mm(a, b, rows.to(torch.float8_e8m0fnu), columns.to(torch.float8_e8m0fnu), offs) is NotImplemented
+    assert _scaled_grouped_mm(a, b[:, :, :44], rows, columns[:, :44], offs) is NotImplemented  # whose results have gaps between rows
 
 
 def test_other_recipes_stay_torchs() -> None:

@@ -23,6 +23,8 @@ KERNELS = {
     "skinny/linear_gelu_sm80_bf16.cu": WARPS,
     "decode_attention/grouped_sm80_bf16.cu": WARPS,
     "product/linear_gelu_bf16.cu": ("sm_90a",),
+    "product/int_mm_rows_i8.cu": ("sm_90a",),
+    "product/scaled_grouped_mm_float8_e4m3fn.cu": ("sm_90a",),
     "attention/attention_bf16.cu": ("sm_90a",),
     "attention/packed_i32.cu": ("sm_90a",),
     "skinny/linear_gelu_bf16.cu": ("sm_90a", "sm_100a"),

@@ -130,6 +130,18 @@ def test_in_double_eight_bits_are_rounded_as_the_program_says() -> None:
     assert torch.equal(found, x.to(torch.float8_e4m3fn).double() * 2)
 
 
+def test_in_double_scaled_products_of_groups_are_exact() -> None:
+    """torch's own operator has no form for doubles, nor for processors."""
+    ends = torch.tensor([20, 33, 64], dtype=torch.int32)
+    x, w = torch.randn(64, 32).to(torch.float8_e4m3fn), torch.randn(3, 48, 32).to(torch.float8_e4m3fn)
+    rows, columns = torch.rand(64), torch.rand(3, 48)
+    with in_double():
+        found = torch._scaled_grouped_mm(x, w.transpose(1, 2), rows, columns, offs=ends, out_dtype=torch.bfloat16)
+    parts = [(x[a:b].double() * rows[a:b, None]) @ (w[g].double().t() * columns[g]) for g, (a, b) in enumerate(((0, 20), (20, 33), (33, 64)))]
+    assert found.dtype is torch.float64
+    torch.testing.assert_close(found, torch.cat(parts), rtol=1e-12, atol=1e-12)
+
+
 def test_in_double_a_write_that_would_be_lost_is_refused() -> None:
     kept = torch.zeros(4)
     with pytest.raises(Undecided, match="not promoted"):

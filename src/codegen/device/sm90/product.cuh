@@ -6,8 +6,8 @@
 // (multicast). Where there are few tiles, several blocks have a part of k each; the last to arrive adds the parts in
 // their order, so that results have the same bits every time. Rows may be sorted in groups, each with a b of its own
 // (experts). Or they are places of images, of which a tile is a box, and k is taps and of each its channels
-// (convolutions). Of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32, and blocks
-// of 128 k may have scales.
+// (convolutions). Of floats of 8 bits tensor cores keep some 14 bits of a sum: what each step gives is added in fp32,
+// and blocks of 128 k may have scales. Of integers of 8 bits they keep all of it, in i32.
 //
 // Policy (all constexpr):
 //   int rows, columns, depth    of a product: m, n, k
@@ -16,10 +16,11 @@
 //   int parts                   products of one a with several bs, of which one result is made: gate and up
 //   int tile_rows, tile_columns a multiple of 64 a consumer (ping_pong: of 64); a multiple of 8, at most 256 / parts
 //   int consumers, stages       warpgroups that multiply; places of the ring, each of a step of k
-//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not ping_pong, nor across, nor boxed
-//   bool scales_a               1 byte: a's rows have a scale for each step
-//   int scales_b                1 byte: 0, or for how many columns b has one for each step: a multiple of 8, of which
-//                               tile_columns is a whole part, or the other way round
+//   int factor_bytes            2, or 1: a step is 128 bytes of k. 1: not across, nor boxed; of floats not ping_pong
+//   bool integer_sums           1 byte: factors are integers, and sums i32
+//   bool scales_a               floats of 1 byte: a's rows have a scale for each step
+//   int scales_b                floats of 1 byte: 0, or for how many columns b has one for each step: a multiple of 8,
+//                               of which tile_columns is a whole part, or the other way round
 //   bool ping_pong              a tile a consumer
 //   int cluster                 1, or 2 blocks that share b (or a) of tiles above (or beside) each other
 //   bool share_b                b is what they share
@@ -42,8 +43,8 @@
 //                                               64, stands for, as a value whose next() goes 64 further. It and a row,
 //                                               or column, are what load_a and load_b have in place of x and y then
 //   inside(row)                                 likewise: whether there is such a place
-//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2]. It is
-//                                               asked for places outside, too, which are not stored
+//   result(out, unit, row, column, sums)        two neighbours: u32 out[result_bytes / 2], float sums[parts][2], or
+//                                               int. It is asked for places outside, too, which are not stored
 //   place(unit, row, column)                    where a result goes; neighbouring columns are neighbours
 //   piece(unit, row, column)                    with Folds (product_folds.cuh) alone: where goes what remains of a run
 //                                               of that row, and result() has one more argument: float
@@ -77,7 +78,7 @@ struct ProductLayout {
   static constexpr int maps = 1 + P::parts, maps_bytes = 128 * maps;  // of a block
   static constexpr int step_depth = 128 / P::factor_bytes;
   static constexpr int steps = (P::depth + step_depth - 1) / step_depth;
-  static constexpr bool promotes = P::factor_bytes == 1;
+  static constexpr bool promotes = P::factor_bytes == 1 && !P::integer_sums;
   static constexpr int pair_rows = P::tile_rows * (share_b ? P::cluster : 1);  // of a cluster
   static constexpr int pair_columns = P::tile_columns * (share_a ? P::cluster : 1);
   static constexpr int across = (P::columns + pair_columns - 1) / pair_columns;
@@ -91,7 +92,9 @@ struct ProductLayout {
   static_assert(!share_a || (P::a_across ? a_lines : P::tile_rows / 8) % P::cluster == 0);
   static_assert(!share_b || (P::b_across ? b_lines : P::tile_columns / 8) % P::cluster == 0);
   static_assert(P::splits <= steps && (P::groups == 0 || (P::units == 1 && P::splits == 1)));
-  static_assert(!promotes || (!P::ping_pong && !P::a_across && !P::b_across && !P::boxed && P::parts == 1));
+  static_assert(P::factor_bytes == 2 || (!P::a_across && !P::b_across && !P::boxed && P::parts == 1));
+  static_assert(!promotes || !P::ping_pong);
+  static_assert(!P::integer_sums || (P::factor_bytes == 1 && !P::scales_a && P::scales_b == 0));
   static_assert(P::scales_b == 0 || P::scales_b % P::tile_columns == 0 || P::tile_columns % P::scales_b == 0);
   static_assert(!P::boxed || (P::groups == 0 && P::parts == 1 && !P::a_across && !P::b_across && P::depth % 64 == 0));
 };
@@ -174,6 +177,7 @@ PL_DEVICE void product_produce(const F& f, u32 base, const char* maps, const int
 template <typename P, typename Folds, typename F>
 class ProductConsumer {
   using L = ProductLayout<P>;
+  using Sum = typename ProductSum<P::integer_sums>::type;
 
  public:
   PL_DEVICE ProductConsumer(const F& functors, u32 shared, unsigned char* memory, const int* table, float* partial,
@@ -198,7 +202,7 @@ class ProductConsumer {
         ring.skip(walk.end - walk.begin);
         continue;
       }
-      float sums[L::blocks][L::sums];
+      Sum sums[L::blocks][L::sums];
       if constexpr (L::promotes)
         multiply_promoted(sums);
       else
@@ -226,10 +230,10 @@ class ProductConsumer {
     }
   }
 
-  PL_DEVICE void multiply(float (&sums)[L::blocks][L::sums]) {
+  PL_DEVICE void multiply(Sum (&sums)[L::blocks][L::sums]) {
     constexpr u64 a_form = P::a_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
     constexpr u64 b_form = P::b_across ? wgmma_swizzled(8192, 1024) : wgmma_swizzled(16, 1024);
-    constexpr int a_step = P::a_across ? 128 : 2, b_step = P::b_across ? 128 : 2;  // of 16 bytes, for 16 k
+    constexpr int a_step = P::a_across ? 128 : 2, b_step = P::b_across ? 128 : 2;  // of 16 bytes: 16 k, or 32
     if (P::ping_pong) named_barrier_wait(1 + group, 256);
     hold(sums);
     int before = 0;
@@ -324,13 +328,13 @@ class ProductConsumer {
     }
   };
 
-  PL_DEVICE void hold(float (&sums)[L::blocks][L::sums]) {
+  PL_DEVICE void hold(Sum (&sums)[L::blocks][L::sums]) {
 #pragma unroll
     for (int block = 0; block < L::blocks; ++block) wgmma_hold(sums[block]);
   }
 
   /// Keeps this part of k; true where it was the last, with the sums of all, added in their order.
-  PL_DEVICE bool add_parts(float (&sums)[L::blocks][L::sums]) {
+  PL_DEVICE bool add_parts(Sum (&sums)[L::blocks][L::sums]) {
     constexpr int shares = P::ping_pong ? 1 : P::consumers, floats = L::partial_floats / shares;
     const int share = P::ping_pong ? 0 : group;
     float* const all = partial + ((long long)walk.tile * P::splits * shares + share) * floats + thread * 4;

@@ -1,8 +1,8 @@
 #pragma once
-// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32. An
-// instruction's text needs its registers one by one, so each N has its lists here, and a kernel expands PL_WGMMA_SHARED
-// or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of the same names. PTX
-// ISA 8.0.
+// Tensor-core instructions of sm_90a: m64nNk16 of 16-bit numbers, and m64nNk32 of 8-bit ones, with sums in fp32, or of
+// integers in i32. An instruction's text needs its registers one by one, so each N has its lists here, and a kernel
+// expands PL_WGMMA_SHARED or PL_WGMMA_REGISTERS for the few that it issues. A CPU's form of this file has functions of
+// the same names. PTX ISA 8.0.
 
 #include "types.cuh"
 
@@ -32,6 +32,11 @@ template <int n>
 PL_DEVICE void wgmma_hold(float (&d)[n]) {
 #pragma unroll
   for (int i = 0; i < n; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int n>
+PL_DEVICE void wgmma_hold(int (&d)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
 /// Where an operand lies in shared memory, in rows of 128 bytes that are swizzled. `leading` and `stride` are in bytes:
@@ -85,38 +90,38 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 #define PL_PLACES_240 PL_PLACES_232 ", %116, %117, %118, %119"
 #define PL_PLACES_248 PL_PLACES_240 ", %120, %121, %122, %123"
 #define PL_PLACES_256 PL_PLACES_248 ", %124, %125, %126, %127"
-#define PL_SUMS_8 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-#define PL_SUMS_16 PL_SUMS_8, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-#define PL_SUMS_24 PL_SUMS_16, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
-#define PL_SUMS_32 PL_SUMS_24, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-#define PL_SUMS_40 PL_SUMS_32, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19])
-#define PL_SUMS_48 PL_SUMS_40, "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
-#define PL_SUMS_56 PL_SUMS_48, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
-#define PL_SUMS_64 PL_SUMS_56, "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-#define PL_SUMS_72 PL_SUMS_64, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35])
-#define PL_SUMS_80 PL_SUMS_72, "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
-#define PL_SUMS_88 PL_SUMS_80, "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43])
-#define PL_SUMS_96 PL_SUMS_88, "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
-#define PL_SUMS_104 PL_SUMS_96, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51])
-#define PL_SUMS_112 PL_SUMS_104, "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
-#define PL_SUMS_120 PL_SUMS_112, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])
-#define PL_SUMS_128 PL_SUMS_120, "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-#define PL_SUMS_136 PL_SUMS_128, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
-#define PL_SUMS_144 PL_SUMS_136, "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
-#define PL_SUMS_152 PL_SUMS_144, "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
-#define PL_SUMS_160 PL_SUMS_152, "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-#define PL_SUMS_168 PL_SUMS_160, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83])
-#define PL_SUMS_176 PL_SUMS_168, "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
-#define PL_SUMS_184 PL_SUMS_176, "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91])
-#define PL_SUMS_192 PL_SUMS_184, "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-#define PL_SUMS_200 PL_SUMS_192, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
-#define PL_SUMS_208 PL_SUMS_200, "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
-#define PL_SUMS_216 PL_SUMS_208, "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107])
-#define PL_SUMS_224 PL_SUMS_216, "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
-#define PL_SUMS_232 PL_SUMS_224, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115])
-#define PL_SUMS_240 PL_SUMS_232, "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
-#define PL_SUMS_248 PL_SUMS_240, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123])
-#define PL_SUMS_256 PL_SUMS_248, "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+#define PL_SUMS_8(c) c(d[0]), c(d[1]), c(d[2]), c(d[3])
+#define PL_SUMS_16(c) PL_SUMS_8(c), c(d[4]), c(d[5]), c(d[6]), c(d[7])
+#define PL_SUMS_24(c) PL_SUMS_16(c), c(d[8]), c(d[9]), c(d[10]), c(d[11])
+#define PL_SUMS_32(c) PL_SUMS_24(c), c(d[12]), c(d[13]), c(d[14]), c(d[15])
+#define PL_SUMS_40(c) PL_SUMS_32(c), c(d[16]), c(d[17]), c(d[18]), c(d[19])
+#define PL_SUMS_48(c) PL_SUMS_40(c), c(d[20]), c(d[21]), c(d[22]), c(d[23])
+#define PL_SUMS_56(c) PL_SUMS_48(c), c(d[24]), c(d[25]), c(d[26]), c(d[27])
+#define PL_SUMS_64(c) PL_SUMS_56(c), c(d[28]), c(d[29]), c(d[30]), c(d[31])
+#define PL_SUMS_72(c) PL_SUMS_64(c), c(d[32]), c(d[33]), c(d[34]), c(d[35])
+#define PL_SUMS_80(c) PL_SUMS_72(c), c(d[36]), c(d[37]), c(d[38]), c(d[39])
+#define PL_SUMS_88(c) PL_SUMS_80(c), c(d[40]), c(d[41]), c(d[42]), c(d[43])
+#define PL_SUMS_96(c) PL_SUMS_88(c), c(d[44]), c(d[45]), c(d[46]), c(d[47])
+#define PL_SUMS_104(c) PL_SUMS_96(c), c(d[48]), c(d[49]), c(d[50]), c(d[51])
+#define PL_SUMS_112(c) PL_SUMS_104(c), c(d[52]), c(d[53]), c(d[54]), c(d[55])
+#define PL_SUMS_120(c) PL_SUMS_112(c), c(d[56]), c(d[57]), c(d[58]), c(d[59])
+#define PL_SUMS_128(c) PL_SUMS_120(c), c(d[60]), c(d[61]), c(d[62]), c(d[63])
+#define PL_SUMS_136(c) PL_SUMS_128(c), c(d[64]), c(d[65]), c(d[66]), c(d[67])
+#define PL_SUMS_144(c) PL_SUMS_136(c), c(d[68]), c(d[69]), c(d[70]), c(d[71])
+#define PL_SUMS_152(c) PL_SUMS_144(c), c(d[72]), c(d[73]), c(d[74]), c(d[75])
+#define PL_SUMS_160(c) PL_SUMS_152(c), c(d[76]), c(d[77]), c(d[78]), c(d[79])
+#define PL_SUMS_168(c) PL_SUMS_160(c), c(d[80]), c(d[81]), c(d[82]), c(d[83])
+#define PL_SUMS_176(c) PL_SUMS_168(c), c(d[84]), c(d[85]), c(d[86]), c(d[87])
+#define PL_SUMS_184(c) PL_SUMS_176(c), c(d[88]), c(d[89]), c(d[90]), c(d[91])
+#define PL_SUMS_192(c) PL_SUMS_184(c), c(d[92]), c(d[93]), c(d[94]), c(d[95])
+#define PL_SUMS_200(c) PL_SUMS_192(c), c(d[96]), c(d[97]), c(d[98]), c(d[99])
+#define PL_SUMS_208(c) PL_SUMS_200(c), c(d[100]), c(d[101]), c(d[102]), c(d[103])
+#define PL_SUMS_216(c) PL_SUMS_208(c), c(d[104]), c(d[105]), c(d[106]), c(d[107])
+#define PL_SUMS_224(c) PL_SUMS_216(c), c(d[108]), c(d[109]), c(d[110]), c(d[111])
+#define PL_SUMS_232(c) PL_SUMS_224(c), c(d[112]), c(d[113]), c(d[114]), c(d[115])
+#define PL_SUMS_240(c) PL_SUMS_232(c), c(d[116]), c(d[117]), c(d[118]), c(d[119])
+#define PL_SUMS_248(c) PL_SUMS_240(c), c(d[120]), c(d[121]), c(d[122]), c(d[123])
+#define PL_SUMS_256(c) PL_SUMS_248(c), c(d[124]), c(d[125]), c(d[126]), c(d[127])
 #define PL_BEHIND_8 "%4", "%5", "%6", "%7", "%8", "%9"
 #define PL_BEHIND_16 "%8", "%9", "%10", "%11", "%12", "%13"
 #define PL_BEHIND_24 "%12", "%13", "%14", "%15", "%16", "%17"
@@ -151,26 +156,31 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 #define PL_BEHIND_256 "%128", "%129", "%130", "%131", "%132", "%133"
 
 #define PL_WGMMA_EXPAND(macro, ...) macro(__VA_ARGS__)
-#define PL_WGMMA_TEXT_OF(n, k, a_type, b_type, places, predicate, operands) \
-  "{.reg .pred p; setp.ne.b32 p, " predicate ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k" #k ".f32." a_type "." \
-  b_type " {" places "}, " operands "}"
+#define PL_WGMMA_TEXT_OF(n, k, sums, a_type, b_type, places, predicate, operands) \
+  "{.reg .pred p; setp.ne.b32 p, " predicate ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k" #k "." sums "." a_type \
+  "." b_type " {" places "}, " operands "}"
 #define PL_WGMMA_TEXT(n, type, places, predicate, operands) \
-  PL_WGMMA_TEXT_OF(n, 16, type, type, places, predicate, operands)
+  PL_WGMMA_TEXT_OF(n, 16, "f32", type, type, places, predicate, operands)
 #define PL_WGMMA_EIGHT_(name, n, a_type, b_type, places, p0, p1, p2, p3, p4, p5) \
   PL_DEVICE void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
-    asm volatile(PL_WGMMA_TEXT_OF(n, 32, a_type, b_type, places, p2, p0 ", " p1 ", p, 1, 1;") \
-                 : PL_SUMS_##n : "l"(a), "l"(b), "r"(keep)); \
+    asm volatile(PL_WGMMA_TEXT_OF(n, 32, "f32", a_type, b_type, places, p2, p0 ", " p1 ", p, 1, 1;") \
+                 : PL_SUMS_##n("+f") : "l"(a), "l"(b), "r"(keep)); \
+  }
+#define PL_WGMMA_INTEGER_(name, n, a_type, b_type, places, p0, p1, p2, p3, p4, p5) \
+  PL_DEVICE void name(int (&d)[n / 2], u64 a, u64 b, int keep) { \
+    asm volatile(PL_WGMMA_TEXT_OF(n, 32, "s32", a_type, b_type, places, p2, p0 ", " p1 ", p;") \
+                 : PL_SUMS_##n("+r") : "l"(a), "l"(b), "r"(keep)); \
   }
 #define PL_WGMMA_SHARED_(name, n, type, a_across, across, places, p0, p1, p2, p3, p4, p5) \
   PL_DEVICE void name(float (&d)[n / 2], u64 a, u64 b, int keep) { \
     asm volatile(PL_WGMMA_TEXT(n, type, places, p2, p0 ", " p1 ", p, 1, 1, " #a_across ", " #across ";") \
-                 : PL_SUMS_##n : "l"(a), "l"(b), "r"(keep)); \
+                 : PL_SUMS_##n("+f") : "l"(a), "l"(b), "r"(keep)); \
   }
 #define PL_WGMMA_REGISTERS_(name, n, type, across, places, p0, p1, p2, p3, p4, p5) \
   PL_DEVICE void name(float (&d)[n / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) { \
     asm volatile(PL_WGMMA_TEXT(n, type, places, p5, \
                                "{" p0 ", " p1 ", " p2 ", " p3 "}, " p4 ", p, 1, 1, " #across ";") \
-                 : PL_SUMS_##n : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep)); \
+                 : PL_SUMS_##n("+f") : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep)); \
   }
 
 /// d = a · b, added to d where `keep` is not 0, as `void name(float (&d)[n / 2], u64 a, u64 b, int keep)`: a is 64 rows
@@ -182,6 +192,10 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 /// The same of 8-bit factors, "e4m3" or "e5m2" each, whose memory runs along k.
 #define PL_WGMMA_EIGHT(name, n, a_type, b_type) \
   PL_WGMMA_EXPAND(PL_WGMMA_EIGHT_, name, n, a_type, b_type, PL_PLACES_##n, PL_BEHIND_##n)
+/// The same of 8-bit integers, "s8" or "u8" each, with sums in i32 that wrap around, in `int (&d)[n / 2]`. n: a multiple
+/// of 8 up to 32, of 16 beyond.
+#define PL_WGMMA_INTEGER(name, n, a_type, b_type) \
+  PL_WGMMA_EXPAND(PL_WGMMA_INTEGER_, name, n, a_type, b_type, PL_PLACES_##n, PL_BEHIND_##n)
 /// The same with a in four registers a thread, two numbers each.
 #define PL_WGMMA_REGISTERS(name, n, type, across) \
   PL_WGMMA_EXPAND(PL_WGMMA_REGISTERS_, name, n, type, across, PL_PLACES_##n, PL_BEHIND_##n)

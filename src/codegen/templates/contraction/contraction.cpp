@@ -6,6 +6,8 @@
 #include "codegen/contraction/cross_tile.h"
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/device_product.h"
+#include "codegen/contraction/device_schedule.h"
+#include "codegen/contraction/eight_bits.h"
 #include "codegen/contraction/mma_product.h"
 #include "codegen/cost.h"
 #include "codegen/passes.h"
@@ -35,6 +37,35 @@ class OnTensorCores : public Schedule {
   const Device& device_;
 };
 
+/// Of two tensors of 8 bits, whose sums are integers: by the device file alone.
+class IntegersOnTensorCores : public Schedule {
+ public:
+  IntegersOnTensorCores(contraction::Product product, const Device& device)
+      : product_(std::move(product)), device_(device) {}
+
+  std::vector<Gene> genes() const override { return contraction::device_genes(product_, device_); }
+  TensorLoop tensor_loop() const override { return TensorLoop::file; }
+  std::string illegal(const Genome& genome) const override {
+    return contraction::device_illegal(product_, device_, genome);
+  }
+  std::vector<Genome> seeds() const override { return contraction::device_seeds(product_, device_); }
+  Outline outline(const Genome& genome) const override {
+    const auto tiling = contraction::device_tiling_of(genome);
+    Outline out;
+    out.threads = 128.0 * (tiling.consumers + 1);
+    out.shared_bytes = static_cast<double>(contraction::device_layout_of(product_, tiling).shared_bytes);
+    return out;
+  }
+  Result<Emitted> emit(const Genome& genome) const override {
+    if (const auto why = illegal(genome); !why.empty()) return fail("illegal_genome", why);
+    return contraction::emit_device_product(product_, contraction::device_tiling_of(genome), device_);
+  }
+
+ private:
+  const contraction::Product product_;
+  const Device& device_;
+};
+
 /// Matrix products.
 class ContractionTemplate : public Template {
  public:
@@ -56,6 +87,7 @@ class ContractionTemplate : public Template {
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (auto integers = of_integers(kernel, device)) return integers;
     if (tensor_cores_lack(kernel, device).empty())
       return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);
     if (auto warps = by_warps(kernel, device)) return warps;
@@ -63,7 +95,8 @@ class ContractionTemplate : public Template {
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
                                          const std::vector<Gene>& genes) const override {
-    if (tensor_cores_lack(kernel, device).empty() || by_warps(kernel, device)) return nullptr;
+    if (of_integers(kernel, device) || tensor_cores_lack(kernel, device).empty() || by_warps(kernel, device))
+      return nullptr;
     return as_rows_by(kernel, device,
                       [&](const Kernel& rows) { return template_of(rows).triton(rows, device, genes); });
   }
@@ -72,6 +105,14 @@ class ContractionTemplate : public Template {
   }
 
  private:
+  /// On warpgroups; null where the kernel sums no integers, or there is no such schedule.
+  static std::unique_ptr<const Schedule> of_integers(const Kernel& kernel, const Device& device) {
+    if (!contraction::sums_integers(kernel) || tensor_cores(device) != TensorCores::warpgroups) return nullptr;
+    auto product = contraction::product_of(kernel);
+    if (!product || contraction::device_seeds(*product, device).empty()) return nullptr;
+    return std::make_unique<IntegersOnTensorCores>(std::move(*product), device);
+  }
+
   /// By mma.sync; null where there is no such schedule.
   static std::unique_ptr<const Schedule> by_warps(const Kernel& kernel, const Device& device) {
     if (tensor_cores(device) != TensorCores::warps) return nullptr;
@@ -94,7 +135,10 @@ class ContractionTemplate : public Template {
 
   /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate
   /// says whether it did. What is called a bound must not be passed by what is right.
-  static int least_passes(const Kernel& kernel) { return may_round(kernel) ? 1 : contraction_passes(kernel); }
+  static double least_passes(const Kernel& kernel) {
+    if (contraction::multiplies_eight_bits(kernel)) return 0.5;  // at twice the rate of 16 bits
+    return may_round(kernel) ? 1 : contraction_passes(kernel);
+  }
 
   /// Folds of sums are no rows to fold.
   template <class Make>

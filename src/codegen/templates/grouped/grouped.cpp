@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/eight_bits.h"
 #include "codegen/contraction/mma_product.h"
 #include "codegen/cost.h"
 #include "codegen/grouped/cpp_grouped.h"
@@ -18,7 +19,7 @@ class GroupedOnTensorCores : public Schedule {
  public:
   GroupedOnTensorCores(DeviceGrouped grouped, const Device& device) : grouped_(std::move(grouped)), device_(device) {}
 
-  std::vector<Gene> genes() const override { return device_grouped_genes(grouped_); }
+  std::vector<Gene> genes() const override { return device_grouped_genes(grouped_, device_); }
   TensorLoop tensor_loop() const override { return TensorLoop::file; }
   std::string illegal(const Genome& genome) const override { return device_grouped_illegal(grouped_, device_, genome); }
   std::vector<Genome> seeds() const override { return device_grouped_seeds(grouped_, device_); }
@@ -81,7 +82,9 @@ class GroupedTemplate : public Template {
     const auto matrix = static_cast<double>(size_of(weights.dtype)) * points / static_cast<double>(grouped.rows);
     total.bytes += others * matrix;
     total.products = 2 * points;
-    total.tensor_flops = total.products * contraction_passes(grouped.plain);
+    total.tensor_flops =
+        total.products * (contraction::multiplies_eight_bits(grouped.plain) ? 0.5  // at twice the rate of 16 bits
+                                                                            : contraction_passes(grouped.plain));
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
