@@ -23,11 +23,11 @@ void join_taps(Im2col& columns, const std::vector<std::int64_t>& offsets, std::i
   for (std::int64_t taps = std::min(last, longest_strip); taps > 1; --taps) {
     const std::int64_t shift = offsets[1] - offsets[0];
     if (last % taps != 0 || shift < 0 || shift * (taps - 1) > most_beyond) continue;
-    bool even = true;
+    bool equal = true;
     for (std::size_t tap = 1; tap < offsets.size(); ++tap) {
-      if (tap % static_cast<std::size_t>(taps) != 0) even = even && offsets[tap] - offsets[tap - 1] == shift;
+      if (tap % static_cast<std::size_t>(taps) != 0) equal = equal && offsets[tap] - offsets[tap - 1] == shift;
     }
-    if (!even) continue;
+    if (!equal) continue;
     columns.taps = static_cast<int>(taps);
     columns.shift = static_cast<int>(shift);
     break;
