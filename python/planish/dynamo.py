@@ -29,7 +29,8 @@ _OPTIONS = ("budget", "max_time", "baselines", "accuracy", "strategy", "seed", "
 
 
 class _Compiled:
-    """The graphs of torch.compile() with these options, of one model or several: those that are still to be searched, and the call that they were first run in."""
+    """The graphs of torch.compile() with these options, of one model or several: those that are still to be searched, and the call that they were
+    first run in."""
 
     def __init__(self, mode: str | None, options: dict[str, Any] | None) -> None:
         from planish.pieces.search import Search, seconds

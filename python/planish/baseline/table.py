@@ -7,6 +7,7 @@ are interleaved, so that a drift of clocks or of the machine's load falls on all
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import math
 import time
@@ -389,7 +390,8 @@ class Table:
         # The first call of a block finds caches as another module left them: it warms up and is not counted.
         self._ready(done)
         self._call(entry, done)
-        entry.samples += watch.samples(lambda k: self._call(entry, done + k), count, lambda k: self._ready_with_state(entry, done + k), keep, limits.max_seconds)
+        ready = functools.partial(self._ready_with_state, entry)
+        entry.samples += watch.samples(lambda k: self._call(entry, done + k), count, lambda k: ready(done + k), keep, limits.max_seconds)
         entry.seconds += time.perf_counter() - start
 
     def _alone(self, entry: Entry, watch: Stopwatch) -> None:
