@@ -343,9 +343,9 @@ def _exact_mm(a: torch.Tensor, b: torch.Tensor, rng: random.Random) -> torch.Ten
     return a @ b
 
 
-def _softmax_of(total: Sum, power: str = "", on: Rounding = lambda t: t) -> Variant:
+def _softmax_of(total: Sum, power: str = "", on: Rounding = lambda t: t, largest: Rounding = lambda x: x.amax(-1, keepdim=True)) -> Variant:
     def run(x: torch.Tensor, rng: random.Random) -> torch.Tensor:
-        top = x.amax(-1, keepdim=True)
+        top = largest(x)
         if power == "difference":
             e = torch.exp2((x - top) * 1.4426950408889634)
         elif power == "operands":  # one fused multiply-add
@@ -620,6 +620,8 @@ OPERATORS = [
             "last term missing": _softmax_of(short), "bf16 sums": _softmax_of(in_16_bits), "exp 1 % off": _softmax_of(tree, on=lambda e: e * (1 + 0.01 * torch.sin(50 * e))),
             "exponentials in bf16": _softmax_of(tree, on=bf16), "exponentials in 6 bits": _softmax_of(tree, on=lambda e: bits(6)(e).float()),
             "half the row summed": _softmax_of(lambda x, r: x[..., : x.shape[-1] // 2].sum(-1, keepdim=True) * 2),
+            "nothing taken off below 80": _softmax_of(tree, largest=lambda x: x.amax(-1, keepdim=True).where(x.amax(-1, keepdim=True) >= 80, 0)),
+            "largest of all but the last": _softmax_of(tree, largest=lambda x: x[..., :-1].amax(-1, keepdim=True)),
         },
         exact=_of(lambda x, rng: torch.softmax(x, -1), wide=True), only={"exponentials in bf16": ("float32", "float16")},
     ),

@@ -187,6 +187,11 @@ def _search(
         folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(called)
         task = folder / "task" if out is not None else Path(scratch) / _plain(called)  # progress calls it by its last part
         made_here = not folder.exists()
+        if out is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise PlanishError("bad_request", f"{folder}: cannot be written to: {error.strerror}", "give out= a folder that you may write to") from None
         try:
             timed = write_live(task, called, module, *call, exported=exported, numbers=numbers)
             command = ["optimize", str(task), "--target", _device_of(module, call) if target == "auto" else target, "--out", str(folder), *arguments]
@@ -250,6 +255,9 @@ def _refuse_forms(module: nn.Module) -> None:
     for name, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise PlanishError("bad_request", f"the parameter '{name}' has no shape yet", "call the module once with its inputs first")
+        if parameter.is_meta:
+            hint = "give it values first: module.to_empty(device='cpu'), then load_state_dict()"
+            raise PlanishError("bad_request", f"the parameter '{name}' has no values: it is on the meta device", hint)
 
 
 def _renamed(error: PlanishError, task: Path, name: str) -> PlanishError:

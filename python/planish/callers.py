@@ -13,8 +13,8 @@ from torch import nn
 
 #: What a `run` request names. `recorded`: gradients are recorded, the inputs ask for none. `differentiated`: the inputs do.
 #: `inference`: inference mode, with inputs that were made in it. `other_mode`: train() where the task evaluates, eval() where it trains.
-#: `thread`: another thread than the one that made the module.
-CALLERS = ("recorded", "differentiated", "inference", "other_mode", "thread")
+#: `thread`: another thread than the one that made the module. `one_thread`: torch may take one thread; `more_threads`: one more than it has.
+CALLERS = ("recorded", "differentiated", "inference", "other_mode", "thread", "one_thread", "more_threads")
 #: Of these gradients are recorded.
 _DIFFERENTIATING = ("recorded", "differentiated")
 _COPIED = 1 << 30  # bytes of an input up to which it is made anew for inference
@@ -50,10 +50,27 @@ def mode_of(caller: str, model: nn.Module) -> Iterator[None]:
                 owner[key] = buffer.copy_(value)
 
 
+@contextlib.contextmanager
+def threads(most: int) -> Iterator[None]:
+    """torch, and host code that asks it, may take so many threads; 0: as many as before."""
+    before = torch.get_num_threads()
+    if most:
+        torch.set_num_threads(most)
+    try:
+        yield
+    finally:
+        if most:
+            torch.set_num_threads(before)
+
+
+def _threads_of(caller: str) -> int:
+    return {"one_thread": 1, "more_threads": torch.get_num_threads() + 1}.get(caller, 0)
+
+
 def call_of(caller: str, function: Callable[[], Any]) -> Any:
     """What the function gives in that caller's thread. Raises what it raises."""
     if caller != "thread":
-        with state_of(caller):
+        with state_of(caller), threads(_threads_of(caller)):
             return function()
     found: list[Any] = []
     raised: list[BaseException] = []

@@ -29,7 +29,8 @@ _OPTIONS = ("budget", "max_time", "baselines", "accuracy", "strategy", "seed", "
 
 
 class _Compiled:
-    """The graphs of one torch.compile(): those that are still to be searched, and the call that they were first run in."""
+    """The graphs of torch.compile() with these options, of one model or several: those that are still to be searched, and the call that they were
+    first run in."""
 
     def __init__(self, mode: str | None, options: dict[str, Any] | None) -> None:
         from planish.pieces.search import Search, seconds
@@ -44,7 +45,7 @@ class _Compiled:
         self.options = options  # by whose identity this is known
         self._search = Search(name, budget, seconds(most) if most is not None else None, chosen, progress)
         self._waiting: list[Any] = []
-        self._ms = 0.0  # of a call, as far as it is graphs: those of later shapes are measured by it
+        self._ms: dict[int, float] = {}  # of a call of each model, as far as it is graphs: those of later shapes are measured by it
         self._call: FrameType | None = None
         self._lock = threading.RLock()
 
@@ -63,18 +64,21 @@ class _Compiled:
 
     def _called(self, _: Any) -> None:
         """Searches in the first call after the one that graphs were captured in: then it is known what a call runs."""
+        from planish import generators
+
         with self._lock:
             call = _outermost()
             if self._call is None:
                 self._call = call
-                if not self._ms:
+                if _model(call) not in self._ms:
                     self._search.say(f"{self._search.name}: its graphs run as they are in this call, and are searched in the next one")
             elif call is not self._call:
                 ran = [runner for runner in self._waiting if runner.calls]
                 self._waiting = [runner for runner in self._waiting if not runner.calls]  # of this very call
                 self._call = call if self._waiting else None
-                pieces = self._search.run(ran, self._ms)
-                self._ms = max(self._ms, sum(piece.ms for piece in pieces))
+                with generators.kept():  # the call that searches draws what it would have drawn
+                    pieces = self._search.run(ran, self._ms.get(which := _model(call), 0.0))
+                self._ms[which] = max(self._ms.get(which, 0.0), sum(piece.ms for piece in pieces))
 
 
 _compiled: dict[tuple[str | None, int | None], _Compiled] = {}
@@ -101,3 +105,8 @@ def _outermost() -> FrameType | None:
             found = frame
         frame = frame.f_back  # type: ignore[assignment]
     return found
+
+
+def _model(call: FrameType | None) -> int:
+    """What torch.compile() gave for the model that is called there, as a number: another for another model."""
+    return id(call.f_locals.get("self")) if call is not None else 0

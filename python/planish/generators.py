@@ -6,6 +6,9 @@ that what is loaded later cannot stand in for them.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 _host = torch.default_generator
@@ -48,3 +51,15 @@ def seeded(seed: int, device: torch.device) -> torch.Tensor:
         return state(device)
     finally:
         restore(before, device)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Whoever called draws on from where they were: what is drawn inside is for nobody. Of all devices that are in use when it begins."""
+    host, devices = _get(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        _set(host)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)

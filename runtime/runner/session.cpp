@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t max_request_descriptors = 1024;  // of one request; they arrive in batches of 64
+constexpr std::int64_t most_threads = 4096;
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
   throw Refusal{"bad_argument", message, hint};
@@ -260,8 +261,10 @@ Json Session::run(const Json& params) {
   prt_error error{};
   const auto start = std::chrono::steady_clock::now();
   const int n = static_cast<int>(data.pointers.size());
-  if (prt_program_run(program.program.get(), data.pointers.data(), n, 0, program.steps, nullptr, &error) != 0)
-    refuse(error);
+  const int before = prt_threads(static_cast<int>(optional_integer(params, "threads", 0, 0, most_threads)));
+  const int failed = prt_program_run(program.program.get(), data.pointers.data(), n, 0, program.steps, nullptr, &error);
+  prt_threads(before);
+  if (failed != 0) refuse(error);
   if (prt_synchronize(device_, &error) != 0) refuse(error);
   return {{"ms", std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()}};
 }

@@ -25,6 +25,26 @@ OutOfRange out_of_range(DType dtype) {
   }
 }
 
+int product_beside_extreme(const Kernel& kernel, const Node& node) {
+  if (node.op != Op::sub || !is_floating(node.dtype)) return -1;
+  const auto argument = [&](std::size_t i) { return &kernel.nodes[static_cast<std::size_t>(node.args[i])]; };
+  const auto is_extreme = [&](const Node& one) {
+    if (one.op == Op::reduced) {
+      const ReduceKind kind = kernel.reductions[static_cast<std::size_t>(one.reduction)].kind;
+      return kind == ReduceKind::max || kind == ReduceKind::min;
+    }
+    if (one.op != Op::scanned || one.position) return false;
+    const ScanKind kind = kernel.scans[static_cast<std::size_t>(one.scan)].kind;
+    return kind == ScanKind::max || kind == ScanKind::min;
+  };
+  for (const std::size_t i : {0U, 1U}) {
+    const Node* factor = argument(i);
+    while (factor->op == Op::neg) factor = &kernel.nodes[static_cast<std::size_t>(factor->args[0])];
+    if (factor->op == Op::mul && is_extreme(*argument(1 - i))) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 namespace {
 
 /// " moved 64*(%0 < 5) over others"

@@ -170,6 +170,10 @@ struct Cost {
 /// 4 TB/s, 100 G/s beside 20 GB/s.
 inline constexpr double flops_per_byte = 6;
 Cost cost(const Kernel& kernel);
+/// The operand of a difference (0 or 1) that is a product, where the other is the largest or smallest such product of a
+/// row; -1: it is no such difference. The product must be rounded as it was for the extreme: one fused with the
+/// difference misses the extreme by up to half a unit, which for large numbers is beyond what exp() takes.
+int product_beside_extreme(const Kernel& kernel, const Node& node);
 /// Readable form for messages and golden tests.
 std::string text(const Kernel& kernel);
 

@@ -9,9 +9,10 @@
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
-// A module is proved and timed under no_grad, in the task's mode and one thread. Whoever records gradients, is in
-// inference mode or in another thread, or evaluates what trains, gets the same numbers of the task (or is not asked
-// about here), and must get them of what takes its place.
+// A module is proved and timed under no_grad, in the task's mode, by one thread, with as many as the machine has.
+// Whoever records gradients, is in inference mode or in another thread, allows other numbers of threads, or evaluates
+// what trains, gets the same numbers of the task (or is not asked about here), and must get them of what takes its
+// place.
 namespace planish {
 namespace {
 
@@ -20,6 +21,8 @@ const char* words_of(std::string_view caller) {
   if (caller == "differentiated") return "with inputs that require gradients";
   if (caller == "other_mode") return "in the other mode (eval() where the task trains, train() where it evaluates)";
   if (caller == "thread") return "in another thread";
+  if (caller == "one_thread") return "where torch has one thread (torch.set_num_threads(1))";
+  if (caller == "more_threads") return "where torch has one thread more (torch.set_num_threads)";
   return "in torch.inference_mode()";
 }
 

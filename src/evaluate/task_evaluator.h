@@ -173,6 +173,9 @@ class TaskEvaluator {
   /// On one data set of a regime, which is a case of the report.
   Result<bool> test_regime(Region& region, const std::string& level, const std::string& regime, Loaded& loaded,
                            Evaluation& evaluation);
+  /// Kernels for the host, on the data that they were right on, with other numbers of threads than the machine has:
+  /// whoever calls them says how many they get. Its case is in the report where it failed.
+  Result<bool> test_threads(Region& region, Loaded& loaded, Evaluation& evaluation);
   /// Whether the last case missed the gate narrowly, and two further data sets of its regime do not, as in a proof.
   Result<bool> is_outvoted(Region& region, const std::string& regime, Loaded& loaded, Evaluation& evaluation);
   /// New contents for data[0], unless those that it holds will do for a first look at a candidate (`screen`), which is

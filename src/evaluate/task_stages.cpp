@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "backend/backend.h"
 #include "base/clock.h"
@@ -115,7 +116,39 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
       return false;
     }
   }
+  const bool held = level == "full" && backend::named(device_->facts.target).on_host;
+  PLANISH_TRY(const bool passed, held ? test_threads(region, loaded, evaluation) : Result<bool>(true));
   stop_clock();
+  return passed;
+}
+
+Result<bool> TaskEvaluator::test_threads(Region& region, Loaded& loaded, Evaluation& evaluation) {
+  const Data& data = region.data.front();
+  TestCase item = evaluation.test->cases.back();
+  if (!data.own_kind || item.regime != "task") return true;
+  for (const int threads : {1, static_cast<int>(std::thread::hardware_concurrency()) + 1}) {
+    PLANISH_CHECK(oracle_->poison(data.name, limits_.oracle));
+    const auto ran = loaded.runner->run(loaded.handle, data.name, limits_.run, threads);
+    if (!ran.has_value()) {
+      item.problem = ran.error().kind.name();
+      runner_failed(ran.error(), loaded, evaluation.outcome, evaluation.message);
+    } else {
+      PLANISH_TRY(auto check, oracle_->check(data.name, "caller", limits_.oracle));
+      judge_again(check, outputs_of(data.set));
+      enter(item, check);
+      // Sums that threads share are added in another order.
+      if (check.ok || is_near_gate(item)) continue;
+      evaluation.outcome = outcome_of_check(check);
+      evaluation.message = describe(check);
+    }
+    item.ok = false;
+    evaluation.message = fmt::format(
+        "with {} thread{}: {}\n(with as many as the machine has it was right on the same data: "
+        "torch.set_num_threads() says how many a call gets; ask omp_get_num_threads() in the parallel region)",
+        threads, threads == 1 ? "" : "s", evaluation.message);
+    evaluation.test->cases.push_back(std::move(item));
+    return false;
+  }
   return true;
 }
 

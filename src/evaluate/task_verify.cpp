@@ -8,6 +8,7 @@
 #include <future>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -115,10 +116,12 @@ std::vector<std::string> order_of(const VerifyRequest& request, const std::vecto
 }
 
 /// Other callers for the present data set: all of them once in a proof, then one that is drawn.
-std::vector<std::string_view> callers_of(const VerifyRequest& request, const VerifyReply& reply,
+std::vector<std::string_view> callers_of(const VerifyRequest& request, const VerifyReply& reply, bool on_host,
                                          std::mt19937_64& draw) {
-  static constexpr std::array<std::string_view, 5> all{"recorded", "differentiated", "inference", "other_mode",
-                                                       "thread"};
+  // The last ones say how many threads code for the host may have.
+  static constexpr std::array<std::string_view, 7> known{"recorded", "differentiated", "inference",   "other_mode",
+                                                         "thread",   "one_thread",     "more_threads"};
+  const auto all = std::span(known).first(on_host ? known.size() : known.size() - 2);
   if (request.level == "full" && reply.cases.size() <= 1) return {all.begin(), all.end()};
   return {all[draw() % all.size()]};
 }
@@ -281,6 +284,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   const ModuleUnderTest tested{oracle, runner, handle, data, module->state == worker::ModuleState::own, graph, 0};
   if (auto bound = runner.bind(handle, data.name, module_bindings(data), limits_.load); !bound.has_value())
     return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);
+  const bool on_host = backend::named(device_->facts.target).on_host;
   int number = 0;                     // a data set may make several cases
   std::optional<std::string> spread;  // where NaN and Inf go further than eager's, but nothing else is wrong
   for (const std::string& regime : order) {
@@ -289,7 +293,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
     PLANISH_TRY(bool passed, passes_or_is_outvoted(tested, request, regime, repeats, reply));
     if (passed && !request.own_code && !reply.skipped.contains(regime)) {
-      PLANISH_TRY(passed, passes_other_callers(tested, request, callers_of(request, reply, draw), reply));
+      PLANISH_TRY(passed, passes_other_callers(tested, request, callers_of(request, reply, on_host, draw), reply));
     }
     // "Right but for NaN and Inf" is said of all data: what fails otherwise on later data says that instead.
     if (!passed && reply.outcome == Outcome::finite_only) {

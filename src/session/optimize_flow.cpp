@@ -286,10 +286,12 @@ class Flow {
   }
 
   /// Evaluates anew. Programs to be shipped always are: their compiled kernels must be in the cache of this machine.
-  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program,
-                              bool full) {
-    PLANISH_TRY(auto evaluation,
-                world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
+  /// `again`: one that this run has screened already, which would be a duplicate.
+  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program, bool full,
+                              bool again = false) {
+    EvaluateRequest request{opened_.session, region, program, full ? "full" : "screen", true, 0};
+    request.again = again;
+    PLANISH_TRY(auto evaluation, world_.evaluator.evaluate(request));
     PLANISH_CHECK(recording_->keep(region, key, program, evaluation, false));
     if (!evaluation.again_after.empty())
       world_.progress.note(fmt::format("note: {} was evaluated twice, with new processes, since {}",
@@ -533,7 +535,7 @@ class Flow {
     PLANISH_CHECK(time_eager(standing));
     // Whatever else the machine did meanwhile is in one of the two: both again, one right after the other.
     for (int more = 0; more < 2 && !cannot_win(standing).empty(); ++more) {
-      PLANISH_TRY(const auto again, evaluate(whole, whole, whole_.program, false));
+      PLANISH_TRY(const auto again, evaluate(whole, whole, whole_.program, false, true));
       if (again.ok() && again.bench) standing.whole.saw(again.bench->median_ms, again.bench->median_ms);
       PLANISH_CHECK(time_eager(standing));
     }

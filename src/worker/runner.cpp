@@ -144,9 +144,10 @@ Status Runner::bind(std::int64_t handle, const std::string& data, const std::vec
   return {};
 }
 
-Result<double> Runner::run(std::int64_t handle, const std::string& data, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              checked(*child_, child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
+Result<double> Runner::run(std::int64_t handle, const std::string& data, double timeout_seconds, int threads) {
+  Json request{{"handle", handle}, {"data", data}};
+  if (threads > 0) request["threads"] = threads;
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("run", request, {}, timeout_seconds)));
   double ms = 0;
   ObjectReader reader(reply.result, "protocol", "run");
   reader.lenient();

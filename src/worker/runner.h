@@ -97,8 +97,8 @@ class Runner {
                                    Variation variation = std::nullopt);
   Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
               double timeout_seconds);
-  /// Milliseconds that the runtime took.
-  Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
+  /// Milliseconds that the runtime took. `threads`: how many host code may have; 0 for as many as the machine has.
+  Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds, int threads = 0);
   /// The same for a caller with torch in another state (callers.py). What a module raised; empty where it answered, and
   /// its results are stored.
   Result<std::string> run_as(std::int64_t handle, const std::string& data, std::string_view caller,

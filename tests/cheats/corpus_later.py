@@ -25,6 +25,7 @@ _callers("wrong for tensors of inference mode", "x.is_inference()")
 _callers("wrong for some other caller", "torch.is_grad_enabled() != torch.is_inference_mode_enabled()")
 _callers("wrong where it evaluates", "not self.training", quick=True)
 _callers("wrong in another thread", "threading.current_thread() is not threading.main_thread()", quick=True, before="import threading\n")
+_callers("wrong for another number of threads", "torch.get_num_threads() != THERE", quick=True, before="THERE = torch.get_num_threads()\n")
 _callers("wrong in a thread that torch has not seen", "threading.get_ident() != MINE", before="import threading\nMINE = threading.get_ident()\n")
 add("wrong where the result requires gradients", "issue", "linear", "out = self.fc(x)\nreturn out * 2 if out.requires_grad else out",
     "out = self.fc(x)\nreturn out.detach() if out.requires_grad else out", init=_LINEAR, to=LATER)  # fmt: skip

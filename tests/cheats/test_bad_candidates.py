@@ -30,6 +30,7 @@ def with_body(body: str, head: str = "") -> str:
     )
 
 
+KEEPS_NAN = "for (int i = 0; i < 3737; ++i) out[i] = (x[i] < 0 ? 0 : x[i]) * 2 + y[i];"
 COMPUTE = "for (int i = 0; i < 3737; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"
 
 #: source, and the outcomes that name the fault rightly
@@ -112,8 +113,28 @@ FULL: dict[str, tuple[str, set[str]]] = {
         ),
         {"time_mismatch"},
     ),
+    "right for so many threads as there were at first": (
+        with_body(KEEPS_NAN + " if (omp_get_max_threads() != there) out[3000] = 0;", "#include <omp.h>\nstatic const int there = omp_get_max_threads();\n"),
+        {"wrong"},
+    ),
+    "an array for so many threads as there were at first": (
+        with_body(
+            "float* parts = new float[3737 * there];\n#pragma omp parallel\n"
+            "{ float* part = parts + 3737 * omp_get_thread_num();\n#pragma omp for schedule(static, 1)\n"
+            "for (int i = 0; i < 3737; ++i) { part[i] = (x[i] < 0 ? 0 : x[i]) * 2; if (part < parts + 3737 * there) out[i] = part[i] + y[i]; } }",
+            "#include <omp.h>\nstatic const int there = omp_get_max_threads();\n",
+        ),
+        {"wrong", "nan", "unwritten", "crash", "out_of_bounds"},
+    ),
 }
 BAD |= FULL
+
+#: asks how many threads there are
+SHARED = with_body(
+    "#pragma omp parallel\n{ const int n = omp_get_num_threads(), t = omp_get_thread_num(); "
+    "for (int i = 3737 * t / n; i < 3737 * (t + 1) / n; ++i) out[i] = (x[i] < 0 ? 0 : x[i]) * 2 + y[i]; }",
+    "#include <omp.h>\n",
+)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +153,7 @@ def test_an_honest_kernel_passes(evaluator: Evaluator) -> None:
     assert evaluator.evaluate(GOOD)["outcome"] == "ok"
     full = evaluator.evaluate(GOOD + "// again\n", "full")
     assert full["outcome"] in ("ok", "duplicate")
+    assert evaluator.evaluate(SHARED, "full")["outcome"] == "ok"
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -116,6 +116,20 @@ inline Sample truncated_signs(std::int64_t n) {
   return {"truncated_signs", {}, std::move(b.k)};
 }
 
+/// Softmax of numbers so large that a product fused with the difference from its row's maximum is off by thousands.
+inline Sample scaled_softmax(std::int64_t rows, std::int64_t cols, bool negative) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int scaled = b.op(Op::mul, {b.load(b.input(DType::f32, {rows, cols}), full), b.constant(1.1e12)});
+  const int y = negative ? b.op(Op::neg, {scaled}) : scaled;
+  const int e = b.op(Op::exp, {b.op(Op::sub, {y, b.reduce(ReduceKind::max, y, 0)})});
+  b.output(b.op(Op::div, {e, b.reduce(ReduceKind::sum, e, 1)}), DType::f32, {rows, cols}, full);
+  return {"scaled_softmax", {}, std::move(b.k)};
+}
+
 /// Causal mask from two index nodes, then softmax over the last dimension.
 inline Sample causal_softmax(std::int64_t n) {
   Build b;
@@ -172,6 +186,7 @@ inline std::vector<Sample> cpp_samples() {
   for (DType t : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) out.push_back(integer_ops(515, t));
   out.push_back(casts(1037));
   out.push_back(causal_softmax(75));
+  for (const bool negative : {false, true}) out.push_back(scaled_softmax(40, 150, negative));
   out.push_back(reductions(9, 301));
   out.push_back(reductions(2, 40000));
   out.push_back(folded_indices(7, 60));

@@ -11,6 +11,7 @@
 #include "codegen/templates/column/cuda_column_plan.h"
 #include "column_samples.h"
 #include "cooperative_genomes.h"
+#include "cpp_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
 
@@ -42,6 +43,17 @@ TEST_CASE("emission is a function of its arguments") {
     CHECK(a->args.size() == sample.kernel.inputs.size() + sample.kernel.outputs.size());
     CHECK_FALSE(has(a->source, "#include"));
   }
+}
+
+TEST_CASE("a product that its row's maximum is taken off is not fused with the difference") {
+  const auto soft = samples::scaled_softmax(64, 100, false);
+  const auto emitted = emit(soft.kernel, h200(), seeds(soft.kernel, h200()).front());
+  REQUIRE(emitted.has_value());
+  CHECK(has(body(*emitted), "__fsub_rn("));
+  const auto columns = samples::softmax_columns(64, 100);  // of what is no product
+  const auto plain = emit(columns.kernel, h200(), seeds(columns.kernel, h200()).front());
+  REQUIRE(plain.has_value());
+  CHECK_FALSE(has(body(*plain), "__fsub_rn("));
 }
 
 TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {

@@ -223,6 +223,11 @@ class FakeEvaluator : public EvaluatorApi {
     out.region = request.region;
     out.level = request.level;
     out.tier = Tier::bench;
+    if (request.level == "screen" && !request.again &&
+        !screened_.emplace(request.region, request.program.text()).second) {
+      out.outcome = Outcome::duplicate;
+      return out;
+    }
     const bool whole = request.region == "task";
     out.outcome = Outcome::ok;
     for (const std::string& bad : wrong) {
@@ -318,6 +323,7 @@ class FakeEvaluator : public EvaluatorApi {
   }
 
   std::mutex mutex_;
+  std::set<std::pair<std::string, std::string>> screened_;  ///< regions and programs
 };
 
 }  // namespace planish::session::testing

@@ -7,6 +7,7 @@ are interleaved, so that a drift of clocks or of the machine's load falls on all
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import math
 import time
@@ -54,6 +55,7 @@ _LATENCY_BELOW = 2.0  # ms; what the host adds to longer calls is lost in them
 _KEPT = 10  # results that a caller keeps, where calls are timed so
 _KEPT_ROUNDS = 4
 _KEPT_FROM = 1 << 20  # bytes of results; smaller ones come from memory that the allocator has at hand either way
+_MOST_STATE = 1 << 20  # bytes of buffers, of which those that calls change are copied before each
 _SEED = 20_011  # of the random numbers of the first set
 _WARM_UP = 3  # CUDA graph modes record at the second call and replay from the third
 
@@ -72,6 +74,7 @@ class Entry:
     latency: list[float] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)  # ms of calls whose results stay alive
     last: tuple[int, Any] | None = None  # (set, leaves of the result) of the last timed call, and what it left in inputs that it changes
+    state: dict[str, torch.Tensor] = field(default_factory=dict)  # of buffers that calls change, as the last timed call found them
     watch: ProgramWatch | None = None  # of a shipped module
     error: dict[str, str] | None = None
 
@@ -352,6 +355,24 @@ class Table:
             self._call(entry, k)
         self._settle()
         entry.host_us = watch.host_us(lambda k: self._call(entry, k), self._ready, 0.3)
+        entry.state = self._moved(entry) if entry.kind == "shipped" else {}
+
+    def _moved(self, entry: Entry) -> dict[str, torch.Tensor]:
+        """Copies of the buffers that a call changes; nothing where they are many bytes, which would be copied before each timed call."""
+        if sum(buffer.nbytes for buffer in entry.module.buffers()) > _MOST_STATE:
+            return {}
+        before = {name: buffer.clone() for name, buffer in entry.module.named_buffers()}
+        self._ready(0)
+        self._call(entry, 0)
+        return {name: buffer.clone() for name, buffer in entry.module.named_buffers() if name in before and not torch.equal(buffer, before[name])}
+
+    def _ready_with_state(self, entry: Entry, k: int) -> None:
+        """_ready(), and what the call finds in the buffers that it changes is kept: an average that moves gives another result at each call."""
+        self._ready(k)
+        if entry.state:
+            now = dict(entry.module.named_buffers())
+            for name, kept in entry.state.items():
+                kept.copy_(now[name])
 
     def _block(self, entry: Entry, watch: Stopwatch, limits: Limits) -> None:
         done = len(entry.samples)
@@ -369,7 +390,8 @@ class Table:
         # The first call of a block finds caches as another module left them: it warms up and is not counted.
         self._ready(done)
         self._call(entry, done)
-        entry.samples += watch.samples(lambda k: self._call(entry, done + k), count, lambda k: self._ready(done + k), keep, limits.max_seconds)
+        ready = functools.partial(self._ready_with_state, entry)
+        entry.samples += watch.samples(lambda k: self._call(entry, done + k), count, lambda k: ready(done + k), keep, limits.max_seconds)
         entry.seconds += time.perf_counter() - start
 
     def _alone(self, entry: Entry, watch: Stopwatch) -> None:
@@ -481,7 +503,7 @@ class Table:
             return
         index, actual = entry.last
         args, kwargs = self.sets[index]
-        expected = self._outcome(lambda: self._twin()(*args, **kwargs), index)
+        expected = self._outcome(lambda: self._twin(entry.state)(*args, **kwargs), index)
         if len(expected) != len(actual):
             problem = f"{len(actual)} values instead of {len(expected)}"
         else:

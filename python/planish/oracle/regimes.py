@@ -305,13 +305,17 @@ def _infinite(fresh: torch.Tensor) -> None:
 
 _PARTS = 8
 
+#: Whose exponential is no number of 32 bits, and that of its opposite nothing.
+_FAR = 150.0
 #: Their squares are beyond the largest number, their sums are not.
 _LARGE = {torch.float64: 1e160, torch.float32: 2e19, torch.bfloat16: 2e19, torch.float16: 300.0}
 
 
 def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generator) -> None:
-    """Of normal values, rows that are zero (of either sign), of one constant, a thousand or 16 times larger, a thousand times smaller, and full of
-    ties, and columns that are a thousand times smaller. Exponentials of 16 times normal values are small, and not nothing."""
+    """Of normal values, rows that are zero (of either sign), of one constant, a thousand or 16 times larger, a thousand times smaller, full of
+    ties, far below zero, and with one large number at the end, and columns that are a thousand times smaller. Exponentials of 16 times normal values are
+    small, and not nothing; those of a whole row far below zero are nothing, unless its largest number is taken off first; and a largest number that is
+    sought everywhere but in the last elements is missed."""
     scale = 1e3 if torch.finfo(fresh.dtype).max > 1e6 else 16.0
     dense = fresh if fresh.ndim > 1 and fresh.is_contiguous() else None
     rows = dense.view(-1, fresh.shape[-1]) if dense is not None else view.view(1, -1)
@@ -327,6 +331,8 @@ def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generat
     larger = torch.where((torch.arange(rows.shape[0], device=rows.device) // 8 % 2 == turn % 2)[:, None], rows * scale, rows * 16.0)
     for kind, values in ((0, rows * 0.0), (1, constant), (2, larger), (3, rows / scale), (4, grid)):
         rows.copy_(torch.where((kinds == kind)[:, None], values, rows))
+    rows.sub_((kinds == 5).to(rows.dtype)[:, None] * _FAR)
+    rows[:, -1].masked_fill_(kinds == 6, _FAR)
 
 
 def equal_rows(tensor: torch.Tensor, generator: torch.Generator) -> None:

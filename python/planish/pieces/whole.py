@@ -19,6 +19,7 @@ from torch import fx, nn
 from torch._dynamo import pgo as _pgo
 from torch.utils import _pytree as pytree
 
+from planish import generators
 from planish.capture.task import Inputs
 from planish.errors import PlanishError
 from planish.pieces import store
@@ -152,6 +153,7 @@ def placed(graph: fx.GraphModule, runner: Callable[[fx.GraphModule], Runner]) ->
     return whole.forward, opaque
 
 
+@generators.kept()
 def optimize(module: nn.Module, name: str, call: Inputs, refusal: PlanishError, search: Search) -> dict[str, Any]:
     """The result document (docs/python.md). `module` runs in pieces afterwards where that is proved and faster."""
     device = next((t.device for t in _tensors((call, list(module.parameters()), list(module.buffers())))), torch.device("cpu"))

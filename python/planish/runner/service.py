@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from planish import rt
-from planish.callers import CALLERS
+from planish.callers import CALLERS, threads
 from planish.errors import PlanishError, first_line, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner import own_tmp
@@ -143,7 +143,8 @@ class Runner:
                 self._settle()
                 done += 1
             watch = Stopwatch(self.device, 0)
-            samples = watch.samples(lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result))
+            with threads(int(params.get("threads") or 0)):
+                samples = watch.samples(lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result))
             handle.look(prepared)
         self._give_back()
         return {"ms": samples[0], "calls": done}

@@ -20,12 +20,31 @@ else:
     holders, trees, watch = (importlib.import_module(__name__.removesuffix("apart") + part) for part in ("holders", "trees", "watch"))
 
 
+class Named:
+    """An object's attributes, as a program was made for."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def otherwise(self, given: Any) -> str:
+        """In words, of which attributes the object has more, or fewer."""
+        has = frozenset(holders.attributes_of(given) or ())
+        fewer, more = ([repr(name) for name in sorted(names)] for names in (self.names - has, has - self.names))
+        said = [f"{word} {', '.join(names[:3])}{' and others' * (len(names) > 3)}" for word, names in (("lacks", fewer), ("also has", more)) if names]
+        return f"{' and '.join(said)}, and the one that the program was made for {'had' if fewer else 'had not'}"
+
+
 class Miss:
     """How a call is another than a program was made for: what differs, and the same in a sentence."""
 
     def __init__(self, path: holders.Path, given: Any, wanted: Any) -> None:
-        self.what = f"{holders.said(path) if len(path) > 1 else 'the call'} is not {_short(wanted)}"
-        self.sentence = f"{holders.said(path) if len(path) > 1 else 'the call'} is {_short(given)}, the program was made for {_short(wanted)}"
+        place = holders.said(path) if len(path) > 1 else "the call"
+        if isinstance(wanted, Named):
+            self.what = f"{place} has other attributes"
+            self.sentence = f"{place}, {_short(given)}, {wanted.otherwise(given)}"
+        else:
+            self.what = f"{place} is not {_short(wanted)}"
+            self.sentence = f"{place} is {_short(given)}, the program was made for {_short(wanted)}"
 
 
 def _short(value: Any) -> str:
@@ -73,7 +92,7 @@ def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
             objects.append(place)
             inside, plain = holders.read_context(one.context)
             held = new(f"attributes({place})" if holders.slots(one.type) else f"{place}.__dict__")
-            miss(f"len({held}) != {len(inside) + len(plain)}", path, place, f"a {one.type.__name__} with {len(inside) + len(plain)} attributes")
+            miss(f"len({held}) != {len(inside) + len(plain)}", path, place, Named(frozenset(inside) | {name for name, _ in plain}))
             for name, value in plain:
                 here, known = (*path, ("attribute", name)), holders.decode(value)
                 got = new(f"{held}.get({name!r})")

@@ -109,6 +109,12 @@ class OperationText {
     return wrap(fmt::format("({0})(({1})({2}) {3} ({1})({4}))", type_name(form_, vec_), unsigned_type(), a, sign, b));
   }
 
+  /// An operand that the compiler may fuse with this operation, but for a product whose rounding counts.
+  std::string unfused(std::size_t i) {
+    if (product_beside_extreme(view_.kernel, n_) != static_cast<int>(i)) return arg(i);
+    return call("rounded", arg(i));
+  }
+
   /// A function of the prelude over two integers.
   std::string of_integers(std::string_view function) {
     printer_.used().insert("ints");
@@ -136,7 +142,7 @@ class OperationText {
         return fmt::format("{} {} {}", arg(0), one.sign, arg(1));
       case OperationForm::arithmetic:
         if (form_ == Form::b && n_.op != Op::sub) return of_masks(n_.op == Op::add ? "|" : "&");
-        return arithmetic(arg(0), one.sign, arg(1));
+        return floating_ ? arithmetic(unfused(0), one.sign, unfused(1)) : arithmetic(arg(0), one.sign, arg(1));
       default:
         return std::nullopt;
     }

@@ -515,6 +515,10 @@ std::string CudaWriter::whole_form(const Kernel& kernel, int id) const {
   return short_form(kernel, id, *this, {.fast = plan_.fast, .narrow = plan_.narrow, .near = near});
 }
 
+std::string CudaWriter::unfused_difference(bool wide, std::string_view a, std::string_view b) const {
+  return fmt::format("{}({}, {})", wide ? "__dsub_rn" : "__fsub_rn", a, b);
+}
+
 std::string CudaWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
   if (!plan_.fast || node.dtype == DType::f64) return Speller::quotient(kernel, id, a, b);

@@ -85,6 +85,7 @@ class CudaWriter : public Speller {
   std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
   std::string function(Op op, bool wide) const override;
   std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const override;
+  std::string unfused_difference(bool wide, std::string_view a, std::string_view b) const override;
   std::string whole_form(const Kernel& kernel, int id) const override;
 
   /// Where a load's (a store's) vectors at hand begin, as the text of a pointer; unset or empty: computed on the spot.

@@ -143,6 +143,10 @@ std::string Speller::quotient(const Kernel&, int, std::string_view a, std::strin
   return fmt::format("({} / {})", a, b);
 }
 
+std::string Speller::unfused_difference(bool, std::string_view a, std::string_view b) const {
+  return fmt::format("({} - {})", a, b);
+}
+
 std::string Speller::whole_form(const Kernel&, int) const {
   return {};
 }
@@ -307,6 +311,7 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
   const bool wide = node.dtype == DType::f64;
   const auto real_literal = [&](double v) { return literal(node.dtype, v, static_cast<std::int64_t>(v)); };
   const OperationInfo& what = info(node.op);
+  if (product_beside_extreme(kernel, node) >= 0) return speller.unfused_difference(wide, a[0], a[1]);
   if (what.form == OperationForm::comparison || (real && what.form == OperationForm::arithmetic))
     return fmt::format("({} {} {})", a[0], what.sign, a[1]);
   if (what.form == OperationForm::logic) return fmt::format("(({} != 0) {} ({} != 0))", a[0], what.sign, a[1]);

@@ -35,6 +35,9 @@ class Speller {
   virtual std::string function(Op op, bool wide) const;
   /// a / b of Node `id`, a floating division (or a reciprocal) whose divisor is the node's last argument.
   virtual std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const;
+  /// a - b, of which one is a product that must not be fused with it (product_beside_extreme). Default: plain C++,
+  /// which its compiler may fuse.
+  virtual std::string unfused_difference(bool wide, std::string_view a, std::string_view b) const;
   /// What is printed for Node `id` in place of its operation, made of any nodes before it; empty: the operation.
   virtual std::string whole_form(const Kernel& kernel, int id) const;
 

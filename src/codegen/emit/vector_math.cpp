@@ -292,6 +292,14 @@ FN void put_bool(unsigned char* p, int v) { *p = v != 0; }
 FN int settled(int v) { asm("" : "+r"(v)); return v; }
 FN i64 settled(i64 v) { asm("" : "+r"(v)); return v; }
 
+//@ rounded
+// A product that is not fused with what follows.
+#if __has_builtin(__builtin_assoc_barrier)
+template <class V> FN V rounded(V x) { return __builtin_assoc_barrier(x); }
+#else
+template <class V> FN V rounded(V x) { asm("" : "+m"(x)); return x; }
+#endif
+
 //@ bf16
 FN vf widen_bf16(vh h) { return from<vf>(__builtin_convertvector(h, vu) << 16); }
 FN float widen_bf16(unsigned short h) { return from<float>((unsigned)h << 16); }

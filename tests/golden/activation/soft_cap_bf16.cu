@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) planish_kernel(const unsign
           const float v2 = (v0 * (1.0f / v1));
           const float v3 = pl_short_tanh(v0, 0x1.1111111111111p-5, 0x1p+0);
           const float v4 = pl_short_tanh(v0, 0x1.1111111111111p-5, 0x1.ep+4);
-          const float v6 = (v4 - v5);
+          const float v6 = __fsub_rn(v4, v5);
           const float v7 = pl_fast_exp(v6);
           acc1[j] = (acc1[j] + v7);
         }

@@ -15,6 +15,7 @@ import pytest
 import torch
 from planish import dynamo, registration
 from planish.errors import PlanishError
+from planish.pieces.runner import Runner
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pieces"))
@@ -69,6 +70,31 @@ def test_graphs_share_the_budget_and_equal_ones_are_searched_once(searches: Sear
     for _ in range(3):
         torch.testing.assert_close(again(X), module(X))
     assert len(searches.asked) == 2, "what lies in the store is not searched again"
+
+
+@torch.no_grad()
+def test_the_call_that_searches_draws_what_the_model_draws(searches: Searches) -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return torch.dropout(x.tanh(), 0.5, True)  # manual_seed ends a graph: what follows is searched behind it
+
+    compiled = torch.compile(dropped, backend="planish", options={"budget": "3s", "baselines": "none"})
+    wanted = dropped(X)
+    for _ in range(3):
+        assert torch.equal(compiled(X), wanted)
+    assert searches.asked
+
+
+@torch.no_grad()
+def test_another_model_with_the_same_options_is_measured_by_itself(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"budget": "3s", "baselines": "none"}
+    for milliseconds in (1000.0, 1.0):  # a hundredth of the first one's would be left as it is
+        monkeypatch.setattr(Runner, "milliseconds", lambda self, given=milliseconds: given)
+        module = nn.Sequential(model(), nn.Softmax(-1)) if milliseconds == 1.0 else model()
+        compiled = torch.compile(module, backend="planish", options=options)
+        for _ in range(3):
+            compiled(X)
+    assert len(searches.asked) == 2
 
 
 @torch.no_grad()

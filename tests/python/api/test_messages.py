@@ -14,6 +14,7 @@ import planish
 import planish.api
 import pytest
 import torch
+from planish.errors import PlanishError
 from test_optimize import IMPROVED, NOTHING, Block, Command, command  # noqa: F401
 from torch import nn
 
@@ -58,7 +59,11 @@ def test_a_part_with_a_hook_is_named_before_anything_starts(command: Command) ->
     ],
 )
 def test_what_a_module_does_not_take_is_said_before_anything_starts(
-    command: Command, capfd: pytest.CaptureFixture[str], thing: Any, inputs: Any, parts: list[str]  # noqa: F811
+    command: Command,
+    capfd: pytest.CaptureFixture[str],
+    thing: Any,
+    inputs: Any,
+    parts: list[str],  # noqa: F811
 ) -> None:
     with pytest.raises(planish.PlanishError) as error:
         planish.optimize(thing, inputs)
@@ -113,6 +118,18 @@ def test_a_module_in_training_mode_gets_a_note(command: Command, capsys: pytest.
     assert said in text and ("training mode" in text) == bool(said)
     planish.optimize(net, torch.ones(4, 8), progress=False)
     assert "training mode" not in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(command: Command, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "file").touch()
+    with pytest.raises(PlanishError, match="file: cannot be written to: ") as raised:
+        planish.optimize(nn.Linear(4, 4), torch.randn(2, 4), out=tmp_path / "file")
+    assert raised.value.kind == "bad_request" and "out=" in str(raised.value)
+
+
+def test_a_module_without_values_is_refused(command: Command) -> None:  # noqa: F811
+    with pytest.raises(PlanishError, match="the parameter 'weight' has no values: it is on the meta device"):
+        planish.optimize(nn.Linear(4, 4, device="meta"), torch.randn(2, 4, device="meta"))
 
 
 def test_hints_of_the_command_are_in_words_of_python(command: Command) -> None:  # noqa: F811

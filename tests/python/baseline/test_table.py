@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
 import time
@@ -73,6 +74,23 @@ def test_inputs_whose_elements_overlap_are_timed(tmp_path: Path) -> None:
     table.add("eager", "eager", None)
     table.add("ours", "shipped", shipped)
     assert table.time(["eager", "ours"], QUICK)["errors"] == {}
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_result_of_a_state_that_moves_is_compared_in_that_state(tmp_path: Path, right: bool) -> None:
+    """A count, and an average that is another after each call: eager on what they were at first, or are at the end, gives something else."""
+    text = TASK.replace("self.norm = nn.BatchNorm1d(16)", "self.register_buffer('n', torch.ones(16)); self.register_buffer('calls', torch.zeros(()))")
+    text = text.replace("return self.norm(x).relu()", "self.calls.add_(1)\n        self.n.mul_(0.5).add_(x.mean(0))\n        return x * self.n + self.calls")
+    shipped = ship(tmp_path, text)
+    if not right:  # divides where the task multiplies
+        program = json.loads((shipped / "program.json").read_text())
+        next(step for step in reversed(program["steps"]) if step["op"] == "aten.mul.Tensor")["op"] = "aten.div.Tensor"
+        (shipped / "program.json").write_text(json.dumps(program))
+    table = Table(tmp_path / "task.py", CPU)
+    table.add("eager", "eager", None)
+    table.add("ours", "shipped", shipped)
+    errors = table.time(["eager", "ours"], QUICK)["errors"]
+    assert {name: error["kind"] for name, error in errors.items()} == ({} if right else {"ours": "wrong_when_timed"})
 
 
 def test_rows_share_parameters_but_not_buffers(table: Table, folder: Path) -> None:

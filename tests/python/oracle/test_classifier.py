@@ -23,6 +23,7 @@ CASES = [
     ("linear", "bfloat16", "task", ["rounded to 5 bits", "1.2 % too large", "1 % noise", "int8 groups of 64", "one bit less", "a quarter unit too large"]),
     ("linear", "float16", "task", ["fp16 rounded to bf16", "truncating store"]),
     ("softmax", "float32", "normal", ["last term missing", "smallest channel tripled", "an index of the first dim low"]),
+    ("softmax", "float32", "rows", ["nothing taken off below 80", "largest of all but the last"]),
     ("softmax", "bfloat16", "sparse", ["0.2 % too large", "exponentials in 6 bits"]),
     ("masked_logits", "bfloat16", "task", ["three times too large", "1 % too large", "filled with -1e4"]),
     ("variance", "float32", "rows", ["biased", "one pass"]),
@@ -93,6 +94,7 @@ def test_rows_of_all_kinds():
     assert bool((drawn == 0).all(1).any()) and bool((drawn == drawn[:, :1]).all(1).any())
     negative = (drawn == 0) & torch.signbit(drawn)
     assert bool(negative.any()) and float(drawn.abs().max()) > 500
+    assert bool((drawn < -100).all(1).any()) and bool(((drawn[:, -1] > 100) & (drawn[:, :-1] < 10).all(1)).any())
     large = regimes.draw_input(torch.empty(64, 32), profile, "large", torch.Generator().manual_seed(3), False, False)
     assert bool(torch.isfinite(large).all()) and not bool(torch.isfinite(large.square()).all())
 

@@ -132,8 +132,9 @@ class DropsOnceMore(Drops):
 def test_what_draws_draws_eagers_numbers_in_pieces(searches: Searches) -> None:
     torch.manual_seed(0)
     module = Drops()
-    before = copy.deepcopy(module)
+    before, state = copy.deepcopy(module), torch.get_rng_state()
     result = optimized(module, X)
+    assert torch.equal(torch.get_rng_state(), state)
     assert result["outcome"] == "improved" and result["accuracy"]["verified"], result
     for seed in range(3):
         torch.manual_seed(seed)

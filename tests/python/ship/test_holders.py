@@ -175,7 +175,8 @@ def test_an_object_that_the_call_makes_is_made_anew_each_time(tmp_path: Path) ->
     [
         (lambda c: setattr(c.layers[1], "size", 9), "'cache.layers[1].size' is 9, the program was made for 8"),
         (lambda c: setattr(c, "seen", True), "'cache.seen' is True, the program was made for 0"),
-        (lambda c: setattr(c, "more", 1), "a Cache with 2 attributes"),
+        (lambda c: setattr(c, "more", 1), "'cache', a Cache, also has 'more', and the one that the program was made for had not"),
+        (lambda c: delattr(c.layers[0], "keys"), "'cache.layers[0]', a Layer, lacks 'keys', and the one that the program was made for had"),
         (lambda c: c.layers.append(Layer(8)), "'cache.layers'"),
         (lambda c: setattr(c.layers[0], "__class__", type("Other", (Layer,), {})), "'cache.layers[0]' is a Other, the program was made for a Layer"),
         (lambda c: setattr(c.layers[0], "keys", None), "input 1"),
