@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
 
 from each import options_with, run_each  # noqa: E402
-from first_guess import read_rate, times_in_turn  # noqa: E402
+from first_guess import host_us, read_rate, times_in_turn  # noqa: E402
 from forms import forms_of, rewound  # noqa: E402
 from subjects import STEPS, SUBJECTS  # noqa: E402
 
@@ -63,6 +63,7 @@ def row_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
         forms = {"planish": lambda: module(*args, **kwargs)} | forms
     forms = {form: rewound(call, subject.rewind, STEPS // 8) for form, call in forms.items()}
     row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
+    row["host_us"] = {form: host_us(call) for form, call in forms.items() if form in ("planish", "eager")}
     row["ran"] = str(planish.status(module)) if found.improved else ""
     if subject.streamed:
         rate = read_rate()

@@ -23,9 +23,15 @@ COMPARED = 4096  # bytes of a tensor on the CPU that are compared, the first one
 _get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
 
 
+_CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset)
+
+
 def length(container: Any) -> int:
-    kind: Any = next(k for k in (dict, list, tuple, set, frozenset) if isinstance(container, k))
-    return int(kind.__len__(container))
+    """As its kind counts it, whatever a class of the user's says."""
+    for kind in _CONTAINERS:
+        if isinstance(container, kind):
+            return int(kind.__len__(container))
+    raise TypeError(f"{type(container).__name__} has no length of its own")
 
 
 #: A dictionary, a key, and what lies there; None in the dictionary's place is the root module's own.
