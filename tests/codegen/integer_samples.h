@@ -71,15 +71,16 @@ inline ContractionSample integer_sample(const IntegerProduct& p) {
 }
 
 inline std::vector<ContractionSample> integer_samples(bool large) {
-  std::vector<IntegerProduct> shapes{{.m = 150, .n = 96, .k = 272},
-                                     {.m = 70, .n = 48, .k = 144, .of = OfSums::sums},
-                                     {.m = 9, .n = 72, .k = 208, .of = OfSums::sums},
-                                     {.m = 200, .n = 328, .k = 2080, .out = DType::f32},
-                                     {.m = 64, .n = 512, .k = 4096},
-                                     {.m = 513, .n = 1024, .k = 512, .of = OfSums::sums},
-                                     {.m = 130, .n = 256, .k = 1024, .of = OfSums::widened, .a = DType::u8},
-                                     // The longest of which i32 holds any sum: beyond, what torch gives depends on the device.
-                                     {.m = 64, .n = 64, .k = 131072 - 256, .of = OfSums::sums}};
+  std::vector<IntegerProduct> shapes{
+      {.m = 150, .n = 96, .k = 272},
+      {.m = 70, .n = 48, .k = 144, .of = OfSums::sums},
+      {.m = 9, .n = 72, .k = 208, .of = OfSums::sums},
+      {.m = 200, .n = 328, .k = 2080, .out = DType::f32},
+      {.m = 64, .n = 512, .k = 4096},
+      {.m = 513, .n = 1024, .k = 512, .of = OfSums::sums},
+      {.m = 130, .n = 256, .k = 1024, .of = OfSums::widened, .a = DType::u8},
+      // The longest of which i32 holds any sum: beyond, what torch gives depends on the device.
+      {.m = 64, .n = 64, .k = 131072 - 256, .of = OfSums::sums}};
   if (large) {
     // Layers of models of 8 and 70 billion parameters, a part of them, and experts; of 64 to 8,192 rows.
     shapes.clear();

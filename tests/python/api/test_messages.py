@@ -59,11 +59,11 @@ def test_a_part_with_a_hook_is_named_before_anything_starts(command: Command) ->
     ],
 )
 def test_what_a_module_does_not_take_is_said_before_anything_starts(
-    command: Command,
+    command: Command,  # noqa: F811
     capfd: pytest.CaptureFixture[str],
     thing: Any,
     inputs: Any,
-    parts: list[str],  # noqa: F811
+    parts: list[str],
 ) -> None:
     with pytest.raises(planish.PlanishError) as error:
         planish.optimize(thing, inputs)
