@@ -75,6 +75,7 @@ class Entry:
     kept: list[float] = field(default_factory=list)  # ms of calls whose results stay alive
     last: tuple[int, Any] | None = None  # (set, leaves of the result) of the last timed call, and what it left in inputs that it changes
     state: dict[str, torch.Tensor] = field(default_factory=dict)  # of buffers that calls change, as the last timed call found them
+    left: dict[str, torch.Tensor] = field(default_factory=dict)  # of the same, as it left them
     watch: ProgramWatch | None = None  # of a shipped module
     error: dict[str, str] | None = None
 
@@ -384,6 +385,7 @@ class Table:
             if entry.kind == "shipped":
                 index = (done + k) % len(self.sets)
                 entry.last = index, self._in_place.outcome(self.sets[index], result)
+                entry.left = {name: buffer.clone() for name, buffer in entry.module.named_buffers() if name in entry.state}
 
         entry.last = None
         start = time.perf_counter()
@@ -503,7 +505,8 @@ class Table:
             return
         index, actual = entry.last
         args, kwargs = self.sets[index]
-        expected = self._outcome(lambda: self._twin(entry.state)(*args, **kwargs), index)
+        twin = self._twin(entry.state)
+        expected = self._outcome(lambda: twin(*args, **kwargs), index)
         if len(expected) != len(actual):
             problem = f"{len(actual)} values instead of {len(expected)}"
         else:
@@ -515,8 +518,14 @@ class Table:
                 if problem and self._took_another_route(actual, expected, exact, self._rounded_otherwise(index, expected)):
                     return
             problem = problem or self._beyond_gate(entry, index, actual, expected)
+        problem = f"returned {problem}" if problem else self._left_otherwise(entry, twin)
         if problem:
-            entry.error = {"kind": "wrong_when_timed", "message": f"{entry.name}: the timed calls returned {problem}"}
+            entry.error = {"kind": "wrong_when_timed", "message": f"{entry.name}: the timed calls {problem}"}
+
+    def _left_otherwise(self, entry: Entry, twin: nn.Module) -> str:
+        """Which buffer the last timed call did not leave as eager does that found the same: a state that was made easy would make results right."""
+        now = dict(twin.named_buffers())
+        return next((f"left other values in '{name}' than eager does" for name, found in entry.left.items() if far_apart(found, now[name], 0)), "")
 
     def _outcome(self, call: Callable[[], Any], index: int) -> list[Any]:
         """The leaves of a call's result on a set of inputs, and what it leaves in those that calls change."""

@@ -12,6 +12,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,6 +76,8 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
     program was made for, in its code or in anything that its forward can reach, it raises another_module.
 
     Raises PlanishError: not_shipped, altered, already_attached, another_module, not_exportable, bad_request, foreign_code."""
+    if not isinstance(path, str | os.PathLike):
+        raise PlanishError("bad_request", f"{type(path).__name__} is no path of a folder", "the folder comes first: planish.load(folder, module)")
     folder = Path(path).resolve()
     if not (folder / "ship.json").exists():
         raise PlanishError("not_shipped", f"{folder}: no shipped folder (it has no ship.json)", "give the folder that `planish optimize --out` wrote")

@@ -132,6 +132,14 @@ def test_a_module_without_values_is_refused(command: Command) -> None:  # noqa: 
         planish.optimize(nn.Linear(4, 4, device="meta"), torch.randn(2, 4, device="meta"))
 
 
+def test_what_is_no_folder_and_what_is_no_module_are_named() -> None:
+    with pytest.raises(PlanishError, match=r"^Net is no path of a folder") as error:
+        planish.load(Net(), "folder")  # type: ignore[call-overload]
+    assert error.value.kind == "bad_request"
+    with pytest.raises(PlanishError, match=r"^int is no module"), planish.record(3):  # type: ignore[arg-type]
+        pass
+
+
 def test_hints_of_the_command_are_in_words_of_python(command: Command) -> None:  # noqa: F811
     for hint, said in (
         ("run the file's Model on get_inputs() by hand", "run Net on the example inputs by hand"),

@@ -93,6 +93,23 @@ def test_a_result_of_a_state_that_moves_is_compared_in_that_state(tmp_path: Path
     assert {name: error["kind"] for name, error in errors.items()} == ({} if right else {"ours": "wrong_when_timed"})
 
 
+def test_a_state_that_was_made_easy_is_seen(tmp_path: Path) -> None:
+    """Results are right for what the calls find, and what they leave is not."""
+    text = TASK.replace("self.norm = nn.BatchNorm1d(16)", "self.register_buffer('n', torch.ones(16))")
+    text = text.replace("return self.norm(x).relu()", "y = x * self.n\n        self.n.mul_(0.5).add_(x.mean(0))\n        return y")
+    shipped = ship(tmp_path, text)
+    program = json.loads((shipped / "program.json").read_text())
+    half = next(arg for step in program["steps"] for arg in step["args"] if arg.get("float") == (0.5).hex())
+    half["float"] = (0.0).hex()
+    (shipped / "program.json").write_text(json.dumps(program))
+    table = Table(tmp_path / "task.py", CPU)
+    table.add("eager", "eager", None)
+    table.add("ours", "shipped", shipped)
+    errors = table.time(["eager", "ours"], QUICK)["errors"]
+    assert {name: error["kind"] for name, error in errors.items()} == {"ours": "wrong_when_timed"}
+    assert "left other values in 'n'" in errors["ours"]["message"]
+
+
 def test_rows_share_parameters_but_not_buffers(table: Table, folder: Path) -> None:
     table.add("a", "eager", None)
     table.add("b", "shipped", folder)
