@@ -76,9 +76,7 @@ def wanted_by_others() -> float:
     return max(0, running - 1) / max(1, processors)
 
 
-def summary(
-    samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None, busy: float = 0.0
-) -> dict[str, Any]:
+def summary(samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None, busy: float = 0.0) -> dict[str, Any]:
     """The result of a `time` request (docs/formats/wire.md)."""
     middle, low, high = median_interval(samples)
     found = {"samples_ms": samples, "median_ms": middle, "lo_ms": low, "hi_ms": high, "host_us": host_us}
