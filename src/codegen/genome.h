@@ -93,8 +93,13 @@ struct Emitted {
   /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside
   /// each other can be one: in any unit; 0: it is none.
   double shares = 0;
-  /// Its shared memory (bytes) where that many blocks share the work; 0 where it does not fit then.
-  std::function<std::int64_t(std::int64_t blocks)> shared_by_blocks{};
+  /// It with other blocks and threads of a block, as launches beside each other need it: its source and shared memory
+  /// (bytes), or nothing where it does not fit.
+  struct Shared {
+    std::string source;
+    std::int64_t bytes = 0;
+  };
+  std::function<std::optional<Shared>(std::int64_t blocks, std::int64_t threads)> shared_by{};
   /// Attention of few queries, by this genome: a cache write before it can be part of it (attention/decode_writes.h).
   std::optional<Genome> few_queries;
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in

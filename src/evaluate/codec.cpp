@@ -385,6 +385,7 @@ Json write(const ClaimReply& r) {
               {"kept_ms", time.kept_ms},
               {"kept_lo_ms", time.kept_lo_ms},
               {"kept_hi_ms", time.kept_hi_ms},
+              {"busy", time.busy},
               {"samples_ms", time.samples_ms},
               {"compile_seconds", time.compile_seconds}};
     if (time.error.has_value()) item["error"] = write(*time.error);
@@ -415,6 +416,7 @@ Status read(const Json& json, ClaimReply& r) {
     inner.number("kept_ms", time.kept_ms);
     inner.number("kept_lo_ms", time.kept_lo_ms);
     inner.number("kept_hi_ms", time.kept_hi_ms);
+    inner.number("busy", time.busy, Need::optional);
     inner.numbers("samples_ms", time.samples_ms);
     inner.number("compile_seconds", time.compile_seconds);
     if (const Json* error = inner.object("error", Need::optional); error != nullptr) time.error = read_error(*error);

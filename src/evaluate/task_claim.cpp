@@ -227,6 +227,7 @@ class TaskEvaluator::Claiming {
     time.kept_ms = timed.kept_ms;
     time.kept_lo_ms = timed.kept_lo_ms;
     time.kept_hi_ms = timed.kept_hi_ms;
+    time.busy = timed.busy;
     time.samples_ms = timed.samples_ms;
   }
 

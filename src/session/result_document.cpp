@@ -222,6 +222,7 @@ Json times_json(const std::vector<ClaimTime>& times) {
            {"runs", t.samples_ms.size()},
            {"compile_seconds", number_to_json(t.compile_seconds)}};
     if (t.kept_ms > 0) one["kept"] = {{"median", t.kept_ms}, {"lo", t.kept_lo_ms}, {"hi", t.kept_hi_ms}};
+    if (t.busy > 0) one["busy"] = t.busy;
   }
   return out;
 }

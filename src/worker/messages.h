@@ -120,6 +120,7 @@ struct Timing {
   double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
   double latency_ms = 0, latency_lo_ms = 0, latency_hi_ms = 0;  ///< of a call on an idle device; 0: not measured
   double kept_ms = 0, kept_lo_ms = 0, kept_hi_ms = 0;  ///< of calls whose caller keeps the results; 0: not measured
+  double busy = 0;  ///< threads of others that wanted each processor meanwhile, on average; 0: none, or not asked
 };
 
 struct CompileJob {

@@ -110,6 +110,7 @@ Result<Timing> read_timing(const Json& json) {
   reader.number("kept_ms", timing.kept_ms, Need::optional);
   reader.number("kept_lo_ms", timing.kept_lo_ms, Need::optional);
   reader.number("kept_hi_ms", timing.kept_hi_ms, Need::optional);
+  reader.number("busy", timing.busy, Need::optional);
   for (double sample : timing.samples_ms) {
     if (!std::isfinite(sample) || sample < 0) reader.problem("a sample is no time");
   }

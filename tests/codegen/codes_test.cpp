@@ -406,8 +406,11 @@ TEST_CASE("products in codes that share a launch have tables for the blocks that
     auto emitted = emit(region.kernel, h200(), genome);
     REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
     CHECK(emitted->source.find("table = true") != std::string::npos);
-    CHECK(emitted->shared_by_blocks(132) == emitted->shared);
-    CHECK(emitted->shared_by_blocks(1) == 0);  // the scales of 1,024 rows and more
+    const auto same = emitted->shared_by(132, emitted->block[0]);
+    REQUIRE(same);
+    CHECK(same->bytes == emitted->shared);
+    CHECK(same->source == emitted->source);
+    CHECK_FALSE(emitted->shared_by(1, emitted->block[0]));  // the scales of 1,024 rows and more
     choices.emplace_back(std::move(*emitted));
   }
   const auto whole = compose(layer.graph, *cut, choices, h200());

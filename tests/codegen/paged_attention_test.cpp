@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -297,6 +299,24 @@ TEST_CASE("pages, and the mask that lengths say, are part of the attention that 
   REQUIRE(cut.has_value());
   CHECK(std::ranges::none_of(cut->regions, in_pages));
   CHECK(cut->regions.size() > 1);
+}
+
+TEST_CASE("a first guess has tiles of few copies, where pages are long") {
+  for (const std::int64_t page : {64, 128, 256}) {
+    CAPTURE(page);
+    const auto kernel = samples::paged_kernel(samples::paged_graph({.batch = 8,
+                                                                    .queries = 512,
+                                                                    .heads = 32,
+                                                                    .shared = 8,
+                                                                    .page = page,
+                                                                    .pages = 4096 / page,
+                                                                    .features = 128,
+                                                                    .columns = 128}));
+    REQUIRE(kernel);
+    const auto genomes = seeds(*kernel, h200());
+    REQUIRE_FALSE(genomes.empty());
+    CHECK(std::gcd(page, gene(genomes.front(), "tile_n", 0)) >= 32);
+  }
 }
 
 TEST_CASE("keys that no copy of a page's part brings are left to a kernel of their own") {

@@ -170,7 +170,7 @@ TEST_CASE("a decode step is as many kernels as products follow from each other")
   }
 }
 
-TEST_CASE("products that follow from each other, or of other blocks, stay launches of their own") {
+TEST_CASE("products that follow from each other stay launches of their own; those of other threads take one's") {
   Net net(1, 1024);
   const int x = net.input({1, 1, 1024}, half);
   const int first = net.linear(x, net.weights(1024, 1024));
@@ -198,7 +198,14 @@ TEST_CASE("products that follow from each other, or of other blocks, stay launch
       genome["threads"] = choices.empty() ? 512 : threads;
       choices.emplace_back(*emit(region.kernel, h200(), genome));
     }
-    CHECK(compose(apart.graph, *pair, choices, h200())->steps.size() == (threads == 512 ? 1 : 2));
+    const auto whole = compose(apart.graph, *pair, choices, h200());
+    REQUIRE(whole);
+    REQUIRE(whole->steps.size() == 1);
+    const auto& launch = std::get<program::Launch>(whole->steps[0]);
+    CHECK(launch.block[0] == 512);
+    const std::string& source = whole->kernels[static_cast<std::size_t>(launch.kernel)].source;
+    CHECK(source.find("warps = 8") == std::string::npos);
+    CHECK(source.find("warps = 16") != source.rfind("warps = 16"));
   }
 }
 

@@ -163,6 +163,7 @@ class FakeEvaluator : public EvaluatorApi {
   std::map<std::string, double> baseline_ms = {
       {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
+  double busy = 0;                                   ///< threads of others that want each processor
   double shipped_kept_ms = 0, baseline_kept_ms = 0;  ///< where the caller keeps results; baselines' beside their own
   double bandwidth_gbs = 0;
   double compile_seconds = 0;  ///< of each program
@@ -293,6 +294,7 @@ class FakeEvaluator : public EvaluatorApi {
       time.hi_ms = ms + wide;
       time.host_us = host_us.contains(name) ? host_us[name] : 5;
       time.samples_ms = {ms, ms};
+      time.busy = busy;
       if (shipped_kept_ms > 0) {
         time.kept_ms = name == "shipped" ? shipped_kept_ms : ms + baseline_kept_ms;
         time.kept_lo_ms = time.kept_ms - wide;

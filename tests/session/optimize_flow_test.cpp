@@ -97,6 +97,21 @@ TEST_CASE("the lesser gain is claimed where callers keep results, and the share 
   CHECK(to_text(*result).find("33 % of the time saved is memory") != std::string::npos);
 }
 
+TEST_CASE("a result says that others wanted the processors while it was timed") {
+  for (const double busy : {0.0, 0.4, 3.0}) {
+    CAPTURE(busy);
+    World world;
+    world.evaluator.busy = busy;
+    const auto result = world.run();
+    REQUIRE(result);
+    const bool said = to_text(*result).find("3.0 threads of others wanted each processor") != std::string::npos;
+    CHECK(said == (busy > 1));
+    const auto json = parse_json(to_json(*result), "bad_text", "result");
+    REQUIRE(json);
+    CHECK((*json)["times_ms"]["shipped"].contains("busy") == (busy > 0));
+  }
+}
+
 TEST_CASE("what loses where results are kept is no improvement") {
   World world;
   world.evaluator.shipped_kept_ms = 9;

@@ -32,7 +32,7 @@ from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
-from planish.runner.timing import Limits, Stopwatch, settled, summary
+from planish.runner.timing import Limits, Stopwatch, settled, summary, wanted_by_others
 from planish.ship.guards import COMPILE_OPTIONS, eagers_draws
 from planish.time_limit import TimeIsOverError, time_limit
 
@@ -67,6 +67,7 @@ class Entry:
     name: str
     kind: str
     module: nn.Module
+    others: list[float] = field(default_factory=list)  # threads of theirs that wanted each processor, before each block; on a CPU
     samples: list[float] = field(default_factory=list)
     seconds: float = 0.0
     warm: float = 0.0  # seconds of a call, as it was when the row was made
@@ -310,6 +311,7 @@ class Table:
         with torch.no_grad():
             for entry in rows:
                 entry.samples, entry.seconds, entry.error, entry.last, entry.latency, entry.kept = [], 0.0, None, None, [], []
+                entry.others = []
                 self._guarded(entry, self._warm_up, watch)
             active = [e for e in rows if e.error is None]
             while active:
@@ -336,7 +338,7 @@ class Table:
             self._check_baselines(rows)
         errors |= {e.name: e.error for e in rows if e.error is not None}
         self.clean()
-        return {"times": {e.name: summary(e.samples, e.host_us, e.latency, e.kept) for e in rows if e.error is None}, "errors": errors}
+        return {"times": {e.name: summary(e.samples, e.host_us, e.latency, e.kept, _mean(e.others)) for e in rows if e.error is None}, "errors": errors}
 
     def clean_after_error(self, entry: Entry) -> None:
         if entry.error is not None:
@@ -388,6 +390,8 @@ class Table:
                 entry.left = {name: buffer.clone() for name, buffer in entry.module.named_buffers() if name in entry.state}
 
         entry.last = None
+        if not watch.cuda:
+            entry.others.append(wanted_by_others())
         start = time.perf_counter()
         # The first call of a block finds caches as another module left them: it warms up and is not counted.
         self._ready(done)
@@ -645,6 +649,10 @@ def no_numbers(actual: Any, expected: torch.Tensor, position: int) -> str:
         return ""
     lost = sum(int((b.isfinite() & ~a.isfinite()).sum()) for a, b in _pieces(actual, expected))
     return f"NaN or infinity where eager has numbers, in {lost / expected.numel():.2g} of output {position}" if lost > _FAR_SHARE * expected.numel() else ""
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def far_apart(actual: Any, expected: torch.Tensor, position: int) -> str:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -63,7 +64,19 @@ class Limits:
         )
 
 
-def summary(samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None) -> dict[str, Any]:
+def wanted_by_others() -> float:
+    """Threads beside the caller's own that run or want to, for each of the machine's processors: times on a machine that others use are told with it.
+    0 where nobody says (only Linux does)."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return 0.0
+    processors = sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
+    running = next((int(line.split()[1]) for line in lines if line.startswith("procs_running ")), 1)
+    return max(0, running - 1) / max(1, processors)
+
+
+def summary(samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None, busy: float = 0.0) -> dict[str, Any]:
     """The result of a `time` request (docs/formats/wire.md)."""
     middle, low, high = median_interval(samples)
     found = {"samples_ms": samples, "median_ms": middle, "lo_ms": low, "hi_ms": high, "host_us": host_us}
@@ -71,6 +84,8 @@ def summary(samples: list[float], host_us: float, latency: list[float] | None = 
         found["latency_ms"], found["latency_lo_ms"], found["latency_hi_ms"] = median_interval(latency)
     if kept:
         found["kept_ms"], found["kept_lo_ms"], found["kept_hi_ms"] = median_interval(kept)
+    if busy:
+        found["busy"] = round(busy, 3)
     return found
 
 

@@ -56,6 +56,7 @@ class HalfEstimate {
 
   double clocks(const HalfTiling& plan) const {
     constexpr double rate = 4096, exponential = 1.0 / 16, turn = 400, begin = 1500;
+    constexpr double box = 60;  // of keys and of values, where pages make a tile of several
     const auto up = [](std::int64_t n, std::int64_t to) { return static_cast<double>((n + to - 1) / to * to); };
     const double pair =
         2 * (up(half_.features, 16) + up(half_.columns, 8)) / rate + exponential + (half_.plain ? 0 : 0.1);
@@ -63,7 +64,8 @@ class HalfEstimate {
     const double three = half_.plain ? (half_.columns <= 96 ? 0.82 : 0.95) : 1.3;
     const double overlapped[] = {1.4, 1, three}, in_order[] = {1.6, 1.2, half_.plain ? 1.02 : 1.5};
     const double alone = (plan.overlap ? overlapped : in_order)[plan.consumers - 1];
-    const double rows = 64.0 * plan.consumers, tile = rows * plan.keys * pair * alone + turn;
+    const double boxes = in_pages(half_) ? static_cast<double>(plan.keys / box_of(half_, plan)) : 0;
+    const double rows = 64.0 * plan.consumers, tile = rows * plan.keys * pair * alone + turn + boxes * box;
     const std::int64_t blocks = attention::blocks_of_unit(half_, plan), tiles = blocks * half_.unit_count;
     const auto cost = [&](std::int64_t block) {
       const auto span = attention::key_tiles(half_, plan, block * static_cast<std::int64_t>(rows));

@@ -273,7 +273,7 @@ class Composer {
   program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
-    if (e.shares > 0) products_[step.kernel] = {e.shares, e.shared_by_blocks};
+    if (e.shares > 0) products_[step.kernel] = {e.shares, e.shared_by};
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
     std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());

@@ -60,30 +60,31 @@ class Joiner {
   }
 
  private:
-  const std::string& source(const Launch& launch) const {
-    return program_.kernels[static_cast<std::size_t>(launch.kernel)].source;
-  }
-
   std::optional<Launch> joint(const Launch& a, const Launch& b) {
     const auto first = work_.find(a.kernel), second = work_.find(b.kernel);
-    if (first == work_.end() || second == work_.end() || a.block != b.block || a.grid != b.grid || a.grid[0] < 2 ||
-        !a.programmatic || !b.programmatic)
-      return std::nullopt;
-    const auto one = text_of(source(a)), other = text_of(source(b));
-    if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
-        other->parameters.size() != b.args.size() || !is_free_of(a, b) || !is_free_of(b, a))
+    if (first == work_.end() || second == work_.end() || a.grid != b.grid || a.grid[0] < 2 || !a.programmatic ||
+        !b.programmatic || !is_free_of(a, b) || !is_free_of(b, a))
       return std::nullopt;
     const double mine = first->second.work, all = mine + second->second.work;
     const auto blocks = static_cast<double>(a.grid[0]);
     const auto share = static_cast<std::int64_t>(std::llround(std::clamp(blocks * mine / all, 1.0, blocks - 1)));
     const std::int64_t rest = a.grid[0] - share;
-    const std::int64_t shared = first->second.shared_by_blocks(share), others = second->second.shared_by_blocks(rest);
-    if (shared == 0 || others == 0) return std::nullopt;
-    Launch out = a;
-    out.args.insert(out.args.end(), b.args.begin(), b.args.end());
-    out.shared = std::max(shared, others);
-    out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share, rest)});
-    return out;
+    // Both with the threads of one of them: more, if they fit.
+    for (const std::int64_t threads : {std::max(a.block[0], b.block[0]), std::min(a.block[0], b.block[0])}) {
+      const auto mine_there = first->second.shared_by(share, threads), there = second->second.shared_by(rest, threads);
+      if (!mine_there || !there) continue;
+      const auto one = text_of(mine_there->source), other = text_of(there->source);
+      if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
+          other->parameters.size() != b.args.size())
+        return std::nullopt;
+      Launch out = a;
+      out.block[0] = threads;
+      out.args.insert(out.args.end(), b.args.begin(), b.args.end());
+      out.shared = std::max(mine_there->bytes, there->bytes);
+      out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
+      return out;
+    }
+    return std::nullopt;
   }
 
   /// Independence of the second from the first: it touches nothing that the first writes.
@@ -96,13 +97,12 @@ class Joiner {
                                 [&](int buffer) { return touched.contains(buffer); });
   }
 
-  static std::string text(const ProductText& a, const ProductText& b, std::int64_t share, std::int64_t rest) {
+  static std::string text(const ProductText& a, const ProductText& b, std::int64_t share) {
     std::string out(a.common), parameters, given[2];
     std::size_t count = 0;
     int number = 0;
     for (const ProductText* one : {&a, &b}) {
-      out += fmt::format("namespace product{} {{\n{}}}\n", number,
-                         skinny::with_blocks(one->policy, number == 0 ? share : rest));
+      out += fmt::format("namespace product{} {{\n{}}}\n", number, one->policy);
       for (const Parameter& parameter : one->parameters) {
         parameters += fmt::format("{}{} a{}", count == 0 ? "" : ", ", parameter.type, count);
         given[number] += fmt::format("{}a{}", given[number].empty() ? "" : ", ", count++);

@@ -1,19 +1,18 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <map>
 
+#include "codegen/genome.h"
 #include "program/program.h"
 
 /// One launch in place of neighbouring ones that multiply weights with a few rows and wait for nothing of each other: a
 /// layer's queries beside its keys and values. Each launch ends in a time in which no weights are read.
 namespace planish::codegen {
 
-/// Of a skinny product: Emitted::shares and Emitted::shared_by_blocks.
+/// Of a skinny product: Emitted::shares and Emitted::shared_by.
 struct SharedWork {
   double work = 0;
-  std::function<std::int64_t(std::int64_t blocks)> shared_by_blocks;
+  decltype(Emitted::shared_by) shared_by;
 };
 
 /// `work`: of the program's kernels that are skinny products, by their numbers. Kernels that no step launches any more

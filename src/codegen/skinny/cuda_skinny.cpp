@@ -244,10 +244,15 @@ Result<Emitted> emit_skinny(const Kernel& kernel, const Skinny& s, const Device&
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
     out.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   out.shares = static_cast<double>(s.rows * s.depth * s.weight_bits()) / 16 * static_cast<double>(s.parts.size());
-  out.shared_by_blocks = [s, plan, device](std::int64_t blocks) -> std::int64_t {
-    SkinnyPlan fewer = plan;
-    fewer.blocks = static_cast<int>(blocks);
-    return does_not_hold(s, fewer, device).empty() ? launch_shared(fewer, skinny::layout_of(s, fewer), device) : 0;
+  out.shared_by = [kernel, s, plan, device](std::int64_t blocks, std::int64_t threads) {
+    SkinnyPlan other = plan;
+    other.blocks = static_cast<int>(blocks);
+    other.warps = static_cast<int>(threads / 32);
+    other.stages = std::max(2, plan.stages * plan.warps / other.warps);  // as many bytes under way
+    std::optional<Emitted::Shared> found;
+    if (does_not_hold(s, other, device).empty())
+      found = {skinny::print(kernel, s, other).source, launch_shared(other, skinny::layout_of(s, other), device)};
+    return found;
   };
   if (!plan.chained) return out;
   out.early.emplace();

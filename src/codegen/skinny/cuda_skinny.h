@@ -39,8 +39,6 @@ struct Printed {
   std::string source;
   std::vector<int> inputs;
 };
-/// The policy's text where another number of blocks shares the rows.
-std::string with_blocks(std::string_view policy, std::int64_t blocks);
 Printed print(const Kernel& kernel, const Skinny& skinny, const SkinnyPlan& plan);
 
 }  // namespace skinny

@@ -495,12 +495,6 @@ class Printer {
 
 }  // namespace
 
-std::string with_blocks(std::string_view policy, std::int64_t blocks) {
-  constexpr std::string_view name = " blocks = ";
-  const std::size_t from = policy.find(name) + name.size();
-  return fmt::format("{}{}{}", policy.substr(0, from), blocks, policy.substr(policy.find(',', from)));
-}
-
 Printed print(const Kernel& kernel, const Skinny& skinny, const SkinnyPlan& plan) {
   return Printer(kernel, skinny, plan).print();
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 from itertools import pairwise
@@ -20,7 +22,7 @@ for neighbour in ("ship", "runner"):
 from planish.baseline import table as tables  # noqa: E402
 from planish.baseline.table import Table, far_apart, further_than_eager  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
-from planish.runner.timing import Limits, median_interval, settled  # noqa: E402
+from planish.runner.timing import Limits, median_interval, settled, wanted_by_others  # noqa: E402
 from shipping import ship  # noqa: E402
 from talk import child  # noqa: E402
 
@@ -91,6 +93,25 @@ def test_a_result_of_a_state_that_moves_is_compared_in_that_state(tmp_path: Path
     table.add("ours", "shipped", shipped)
     errors = table.time(["eager", "ours"], QUICK)["errors"]
     assert {name: error["kind"] for name, error in errors.items()} == ({} if right else {"ours": "wrong_when_timed"})
+
+
+def test_times_say_how_many_threads_of_others_wanted_the_processors(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.add("eager", "eager", None)
+    monkeypatch.setattr("planish.baseline.table.wanted_by_others", lambda: 2.5)
+    assert table.time(["eager"], QUICK)["times"]["eager"]["busy"] == 2.5
+    monkeypatch.setattr("planish.baseline.table.wanted_by_others", lambda: 0.0)
+    assert "busy" not in table.time(["eager"], QUICK)["times"]["eager"]
+
+
+def test_threads_that_want_a_processor_are_counted() -> None:
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        time.sleep(0.5)
+        assert max(wanted_by_others() for _ in range(20)) >= 1
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
 
 
 def test_a_state_that_was_made_easy_is_seen(tmp_path: Path) -> None:
