@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <numeric>
 #include <string>
 #include <vector>
 
