@@ -56,10 +56,5 @@ def seeded(seed: int, device: torch.device) -> torch.Tensor:
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """Whoever called draws on from where they were: what is drawn inside is for nobody. Of all devices that are in use when it begins."""
-    host, devices = _get(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    try:
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []):
         yield
-    finally:
-        _set(host)
-        if devices:
-            torch.cuda.set_rng_state_all(devices)

@@ -93,8 +93,8 @@ struct Emitted {
   /// Work of a skinny product (skinny/cuda_skinny.h), which any number of blocks may share, so that launches beside
   /// each other can be one: in any unit; 0: it is none.
   double shares = 0;
-  /// It with other blocks and threads of a block, as launches beside each other need it: its source and shared memory
-  /// (bytes), or nothing where it does not fit.
+  /// The kernel with other blocks, and threads of a block, as launches beside each other need it: its source and shared
+  /// memory (bytes), or nothing where it does not fit.
   struct Shared {
     std::string source;
     std::int64_t bytes = 0;

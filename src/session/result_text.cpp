@@ -43,8 +43,7 @@ std::string times_text(const ResultDocument& r) {
   if (busiest != r.times.end() && busiest->busy >= 1)
     out += fmt::format(
         "            the machine was busy: {:.1f} threads of others wanted each processor while these were timed; "
-        "gains "
-        "may be others at rest\n",
+        "gains may be others at rest\n",
         busiest->busy);
   if (kept) out += "            gains are the lesser of the two: results dropped at once, and the last ten kept\n";
   return out;

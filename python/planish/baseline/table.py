@@ -311,7 +311,7 @@ class Table:
         with torch.no_grad():
             for entry in rows:
                 entry.samples, entry.seconds, entry.error, entry.last, entry.latency, entry.kept = [], 0.0, None, None, [], []
-                entry.others = []
+                entry.others, entry.left = [], {}
                 self._guarded(entry, self._warm_up, watch)
             active = [e for e in rows if e.error is None]
             while active:
@@ -387,7 +387,8 @@ class Table:
             if entry.kind == "shipped":
                 index = (done + k) % len(self.sets)
                 entry.last = index, self._in_place.outcome(self.sets[index], result)
-                entry.left = {name: buffer.clone() for name, buffer in entry.module.named_buffers() if name in entry.state}
+                if entry.state:
+                    entry.left = {name: buffer.clone() for name, buffer in entry.module.named_buffers() if name in entry.state}
 
         entry.last = None
         if not watch.cuda:

@@ -124,11 +124,12 @@ def load_live(folder: Path) -> LoadedTask:
 def note_written_once(folder: Path, leaves: Collection[int]) -> bool:
     """Notes the leaves of the call whose integers say where the module writes, for every process that draws data of the task from here on. Whether
     that changes what is drawn: without such leaves, or the folder of a call, it does not."""
-    if not (leaves or _written_once(folder)) or not (folder / INPUTS).exists():
+    noted = _written_once(folder)
+    if not (leaves or noted) or not (folder / INPUTS).exists():
         return False
     examples = pytree.tree_leaves(torch.load(folder / INPUTS, weights_only=False))
     once = [leaf for leaf in leaves if isinstance(examples[leaf], torch.Tensor) and _are_distinct(examples[leaf])]
-    if set(once) == _written_once(folder):
+    if set(once) == noted:
         return False
     (folder / DISTINCT).write_text(json.dumps(once))
     return True

@@ -7,6 +7,7 @@ around each call. Host time is measured apart, over calls that are not waited fo
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,12 +69,10 @@ def wanted_by_others() -> float:
     """Threads beside the caller's own that run or want to, for each of the machine's processors: times on a machine that others use are told with it.
     0 where nobody says (only Linux does)."""
     try:
-        lines = Path("/proc/stat").read_text().splitlines()
+        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
     except OSError:
         return 0.0
-    processors = sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
-    running = next((int(line.split()[1]) for line in lines if line.startswith("procs_running ")), 1)
-    return max(0, running - 1) / max(1, processors)
+    return max(0, running - 1) / (os.cpu_count() or 1)
 
 
 def summary(samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None, busy: float = 0.0) -> dict[str, Any]:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -60,29 +62,43 @@ class Joiner {
   }
 
  private:
+  /// One kernel of two.
+  struct Joint {
+    int kernel = -1;
+    std::int64_t threads = 0, shared = 0;
+  };
+
   std::optional<Launch> joint(const Launch& a, const Launch& b) {
     const auto first = work_.find(a.kernel), second = work_.find(b.kernel);
     if (first == work_.end() || second == work_.end() || a.grid != b.grid || a.grid[0] < 2 || !a.programmatic ||
         !b.programmatic || !is_free_of(a, b) || !is_free_of(b, a))
       return std::nullopt;
-    const double mine = first->second.work, all = mine + second->second.work;
+    // Layers alike have the same kernels.
+    const auto [known, first_time] = joint_.try_emplace({a.kernel, b.kernel});
+    if (first_time) known->second = together(a, b, first->second, second->second);
+    if (!known->second) return std::nullopt;
+    Launch out = a;
+    out.kernel = known->second->kernel;
+    out.block[0] = known->second->threads;
+    out.shared = known->second->shared;
+    out.args.insert(out.args.end(), b.args.begin(), b.args.end());
+    return out;
+  }
+
+  /// Both kernels as one, with the threads of one of them: more, if they fit.
+  std::optional<Joint> together(const Launch& a, const Launch& b, const SharedWork& first, const SharedWork& second) {
     const auto blocks = static_cast<double>(a.grid[0]);
-    const auto share = static_cast<std::int64_t>(std::llround(std::clamp(blocks * mine / all, 1.0, blocks - 1)));
-    const std::int64_t rest = a.grid[0] - share;
-    // Both with the threads of one of them: more, if they fit.
-    for (const std::int64_t threads : {std::max(a.block[0], b.block[0]), std::min(a.block[0], b.block[0])}) {
-      const auto mine_there = first->second.shared_by(share, threads), there = second->second.shared_by(rest, threads);
-      if (!mine_there || !there) continue;
-      const auto one = text_of(mine_there->source), other = text_of(there->source);
+    const double wanted = blocks * first.work / (first.work + second.work);
+    const auto share = static_cast<std::int64_t>(std::llround(std::clamp(wanted, 1.0, blocks - 1)));
+    for (const std::int64_t threads : std::set<std::int64_t, std::greater<>>{a.block[0], b.block[0]}) {
+      const auto mine = first.shared_by(share, threads), others = second.shared_by(a.grid[0] - share, threads);
+      if (!mine || !others) continue;
+      const auto one = text_of(mine->source), other = text_of(others->source);
       if (!one || !other || one->common != other->common || one->parameters.size() != a.args.size() ||
           other->parameters.size() != b.args.size())
         return std::nullopt;
-      Launch out = a;
-      out.block[0] = threads;
-      out.args.insert(out.args.end(), b.args.begin(), b.args.end());
-      out.shared = std::max(mine_there->bytes, there->bytes);
-      out.kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
-      return out;
+      const int kernel = kernel_number(program_, {"cuda", "planish_kernel", {}, text(*one, *other, share)});
+      return Joint{.kernel = kernel, .threads = threads, .shared = std::max(mine->bytes, others->bytes)};
     }
     return std::nullopt;
   }
@@ -127,6 +143,7 @@ class Joiner {
 
   program::Program& program_;
   const std::map<int, SharedWork>& work_;
+  std::map<std::pair<int, int>, std::optional<Joint>> joint_;  ///< by both kernels' numbers
 };
 
 }  // namespace

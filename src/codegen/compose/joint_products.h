@@ -9,7 +9,7 @@
 /// layer's queries beside its keys and values. Each launch ends in a time in which no weights are read.
 namespace planish::codegen {
 
-/// Of a skinny product: Emitted::shares and Emitted::shared_by.
+/// Work of a skinny product: Emitted::shares and Emitted::shared_by.
 struct SharedWork {
   double work = 0;
   decltype(Emitted::shared_by) shared_by;

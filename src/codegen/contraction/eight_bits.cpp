@@ -9,6 +9,7 @@
 
 #include "codegen/contraction/product.h"
 #include "codegen/emit/expression.h"
+#include "codegen/passes.h"
 #include "codegen/phases.h"
 
 namespace planish::codegen::contraction {
@@ -194,6 +195,10 @@ bool multiplies_eight_bits(const Kernel& kernel) {
                     return is_eight_bit_load(kernel, without_casts(kernel, arg));
                   });
          });
+}
+
+double tensor_passes(const Kernel& kernel) {
+  return multiplies_eight_bits(kernel) ? 0.5 : contraction_passes(kernel);
 }
 
 bool sums_integers(const Kernel& kernel) {

@@ -30,8 +30,8 @@ struct EightBits {
   const std::optional<BlockScale>& scale(Operand operand) const { return operand == Operand::a ? scale_a : scale_b; }
 };
 
-/// Of k that a step multiplies. Of floats these tensor cores sum so many before what they have is added in fp32 (they
-/// keep some 14 bits), and so many share a scale.
+/// Numbers along k that a step multiplies. These tensor cores sum so many floats before what they have is added in fp32
+/// (they keep some 14 bits), and so many share a scale.
 constexpr std::int64_t eight_bit_step = 128;
 
 /// The same product with its factors as they are in 8 bits; null where they are neither two float8 tensors nor two of
@@ -42,6 +42,9 @@ std::shared_ptr<const Product> eight_bit_product(const Product& from);
 /// True if both factors of the kernel's first sum are tensors of 8 bits, perhaps scaled: its tensor cores may have
 /// twice the rate that they have with 16 bits.
 bool multiplies_eight_bits(const Kernel& kernel);
+
+/// contraction_passes(), or a half where factors have 8 bits: these are multiplied at twice the rate of 16 bits.
+double tensor_passes(const Kernel& kernel);
 /// True if the kernel's sums are of integers, as `_int_mm` has them: its Product is the one of 8 bits, or none.
 bool sums_integers(const Kernel& kernel);
 

@@ -329,7 +329,7 @@ Result<Product> cross_tile_product(const Kernel& kernel) {
   return fail("unsupported", why);
 }
 
-/// Of a kernel that sums integers: in 8 bits alone.
+/// The product of a kernel that sums integers: it has factors of 8 bits, or there is none.
 Result<Product> integer_product(const Kernel& kernel) {
   Product whole;
   whole.kernel = kernel;

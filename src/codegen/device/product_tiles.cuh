@@ -1,5 +1,5 @@
 #pragma once
-// What products of 16-bit and 8-bit factors have in common, whatever multiplies: which tile a block has at a turn, how
+// Parts that products of 16-bit and 8-bit factors share, whatever multiplies: which tile a block has at a turn, how
 // parts of k are added, and how results leave. P is a policy (see sm90/product.cuh), L its layout, with
 //   int cluster, pair_rows, pair_columns, across, down    blocks that have tiles beside each other, and their tiles
 //   bool share_a, share_b                                 which operand they share

@@ -67,8 +67,8 @@ class EightBitGrouper {
     }
   }
 
-  /// Of integers, whose sums are exact: the product and what follows it, one reader after the other, as long as each
-  /// reads nothing else as large. All ends that it may have, the one that stores least first, then the longest.
+  /// Chains of a product of integers, whose sums are exact, and of its readers, one after the other, as long as each
+  /// reads nothing else as large: one chain for each end, the one that stores least first, then the longest.
   std::vector<std::vector<int>> ends_of_integers(int product) const {
     std::vector<std::vector<int>> found;
     std::vector<int> chain{product};
@@ -105,12 +105,11 @@ class EightBitGrouper {
     return chain ? group_with(*chain, products) : std::nullopt;
   }
 
-  /// Of the product, which is the chain's first node, with what makes its factors, and with what follows up to the
-  /// last.
+  /// The group of a chain, whose first node is the product: what makes the factors, and the vectors that readers read.
   std::optional<KernelGroup> group_with(const std::vector<int>& chain, const Nodes& products) const {
     const int product = chain.front();
     const std::int64_t results = value(*node(chain.back()).outs[0]).elements();
-    // What rounds to 8 bits makes a factor, and is none of it; nor are ends of groups.
+    // Nodes that round to 8 bits make a factor, and are no part of it; nor are ends of groups.
     Nodes nodes = with_makers({product}, products, [&](int n) {
       return is_element_wise(n) && std::ranges::all_of(node(n).outs, [&](const std::optional<int>& out) {
                return !out || (is_floating(value(*out).dtype) && size_of(value(*out).dtype) > 1);
@@ -130,12 +129,12 @@ class EightBitGrouper {
     for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
     const std::vector<int> outputs{*node(chain.back()).outs[0]};
     auto kernel = lower(graph_, inside, outputs, limits_);
-    if (!kernel || kernel->anchor != Anchor::contraction || !multiplies_eight_bits(*kernel)) return std::nullopt;
+    if (!kernel || kernel->anchor != Anchor::contraction || !is_on_device_file(*kernel)) return std::nullopt;
     return KernelGroup{std::move(nodes), std::move(*kernel)};
   }
 
   /// True if the device file multiplies the factors as they are.
-  static bool multiplies_eight_bits(const Kernel& kernel) {
+  static bool is_on_device_file(const Kernel& kernel) {
     if (const auto grouped = grouped_of(kernel)) {
       const auto device = device_grouped_of(*grouped);
       return device && device->product.bits;

@@ -133,7 +133,7 @@ class Printer {
 
   /// A norm's gains are as cold as the weights; what is still being written comes into the cache by itself.
   void touch() {
-    constexpr std::int64_t most = 64 << 10, line_bytes = 128;
+    constexpr std::int64_t most = 64 << 10;
     std::vector<int> roots{s_.operand};
     for (const int r : s_.statistics) roots.push_back(kernel_.reductions[static_cast<std::size_t>(r)].arg);
     open("static PL_DEVICE void touch(const Args& args, int first, int last) {");
@@ -141,17 +141,14 @@ class Printer {
       const Input& input = kernel_.inputs[static_cast<std::size_t>(i)];
       const std::int64_t bytes = input.storage_elements * size_of(input.dtype);
       if (bytes > most) continue;
-      line(
-          fmt::format("for (int i = threadIdx.x * {0}; i < {1}; i += warps * 32 * {0}) prefetch_line((const char*)"
-                      "args.in{2} + i);",
-                      line_bytes, bytes, i));
+      line(fmt::format("prefetch_lines(args.in{}, {}, threadIdx.x, warps * 32);", i, bytes));
     }
     touch_beside();
     close();
   }
 
-  /// Of a block's rows, what the epilogue reads beside its sums (scales, biases, a residual): it would wait for memory
-  /// at the end of every pass.
+  /// Lines of what the epilogue reads beside sums of a block's rows (scales, biases, a residual): it would wait for
+  /// memory at the end of every pass.
   void touch_beside() {
     std::vector<int> roots;
     for (const Output& output : kernel_.outputs) roots.push_back(output.node);

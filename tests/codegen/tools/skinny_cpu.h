@@ -66,6 +66,7 @@ T load_constant(const T* from) {
   return *from;
 }
 inline void prefetch_line(const void*) {}
+inline void prefetch_lines(const void*, int, int, int) {}
 inline u32 own_register(u32 v) {
   return v;
 }

@@ -96,7 +96,7 @@ struct Args {
   unsigned short* out0;
 };
 static PL_DEVICE void touch(const Args& args, int first, int last) {
-  for (int i = threadIdx.x * 128; i < 16384; i += warps * 32 * 128) prefetch_line((const char*)args.in0 + i);
+  prefetch_lines(args.in0, 16384, threadIdx.x, warps * 32);
   {
     const int d1 = (unsigned)(first);
     prefetch_lines(args.in2 + (d1), (last - first) * 2, threadIdx.x, warps * 32);

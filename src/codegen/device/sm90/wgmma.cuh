@@ -192,8 +192,8 @@ PL_DEVICE u64 wgmma_address(u32 shared) {
 /// The same of 8-bit factors, "e4m3" or "e5m2" each, whose memory runs along k.
 #define PL_WGMMA_EIGHT(name, n, a_type, b_type) \
   PL_WGMMA_EXPAND(PL_WGMMA_EIGHT_, name, n, a_type, b_type, PL_PLACES_##n, PL_BEHIND_##n)
-/// The same of 8-bit integers, "s8" or "u8" each, with sums in i32 that wrap around, in `int (&d)[n / 2]`. n: a multiple
-/// of 8 up to 32, of 16 beyond.
+/// Products of 8-bit integers, "s8" or "u8" each, likewise, with sums in i32 that wrap around, in `int (&d)[n / 2]`.
+/// n: a multiple of 8 up to 32, of 16 beyond.
 #define PL_WGMMA_INTEGER(name, n, a_type, b_type) \
   PL_WGMMA_EXPAND(PL_WGMMA_INTEGER_, name, n, a_type, b_type, PL_PLACES_##n, PL_BEHIND_##n)
 /// The same with a in four registers a thread, two numbers each.

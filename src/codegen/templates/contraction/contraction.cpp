@@ -136,8 +136,8 @@ class ContractionTemplate : public Template {
   /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate
   /// says whether it did. What is called a bound must not be passed by what is right.
   static double least_passes(const Kernel& kernel) {
-    if (contraction::multiplies_eight_bits(kernel)) return 0.5;  // at twice the rate of 16 bits
-    return may_round(kernel) ? 1 : contraction_passes(kernel);
+    const double passes = contraction::tensor_passes(kernel);
+    return may_round(kernel) ? std::min(1.0, passes) : passes;
   }
 
   /// Folds of sums are no rows to fold.

@@ -82,9 +82,7 @@ class GroupedTemplate : public Template {
     const auto matrix = static_cast<double>(size_of(weights.dtype)) * points / static_cast<double>(grouped.rows);
     total.bytes += others * matrix;
     total.products = 2 * points;
-    total.tensor_flops =
-        total.products * (contraction::multiplies_eight_bits(grouped.plain) ? 0.5  // at twice the rate of 16 bits
-                                                                            : contraction_passes(grouped.plain));
+    total.tensor_flops = total.products * contraction::tensor_passes(grouped.plain);
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
