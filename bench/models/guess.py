@@ -63,7 +63,7 @@ def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
         forms, row["without"] = forms_of(module, args, kwargs, [form for form in options.torch.split(",") if form])
         forms = {name: rewound(call, subject.rewind, STEPS // 8) for name, call in ({"planish": lambda: executor.run(given)} | forms).items()}
         row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
-        row["host_us"] = host_us(forms["planish"])
+        row |= {"host_us": host_us(forms["planish"]), "submission": executor.submission()}
         if subject.streamed:
             row["floor_ms"] = round(subject.streamed / read_rate() * 1e3, 4)
         if options.profile:

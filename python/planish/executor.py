@@ -581,8 +581,12 @@ class Executor:
                 if done:
                     actions.append(self._free(done))
             k = last
-        self._actions = actions
-        self._changes = [self._native(len(self._steps), len(self._steps) + len(self._copies))] if self._copies else []
+        self._actions = self._with_changes = actions
+        if self._copies:
+            end = len(self._steps) + len(self._copies)
+            # Launches and the copies behind them are one submission: the runtime makes graphs of whole programs alone.
+            launches = all(step["kind"] != "aten" for step in self._steps)
+            self._with_changes = [self._native(0, end)] if launches else [*actions, self._native(len(self._steps), end)]
         self._by_torch = [(e.value, e.position, e.versions) for e in self.effects if not e.native]
         self._written = [(e.value, e.position) for e in self.effects if e.direct]
         self._counted = [e.position for e in self.effects if e.native for _ in range(e.versions)]
@@ -818,7 +822,7 @@ class Executor:
         buffers and inputs written back. The caller guarantees dtype, shape, strides, device and 16-byte alignment."""
         self.runs += 1
         into = {value: tensors[position] for value, position in self._written} if self._written else None
-        env = self._run(tensors, into, [*self._actions, *self._changes] if self._changes else self._actions)
+        env = self._run(tensors, into, self._with_changes)
         for b in self._tangled:
             env[b] = env[b].clone()
         for b, position, versions in self._by_torch:

@@ -160,6 +160,7 @@ template <int n> void cp_async_wait() {
 }
 static u32 count_in(u32* counter) { return (*counter)++; }
 static void dependency_launch() {}
+static void dependency_stay() {}
 static void dependency_wait() { fibers[threadIdx.x].waited = true; }
 static void prefetch_line(const void*) {}
 template <typename T> T load_visible(const T* from) {

@@ -101,6 +101,7 @@ inline void dependency_wait() {
 inline void dependency_launch() {
   ++cpu::launches;
 }
+inline void dependency_stay() {}
 template <bool bf16>
 void mma_16x8x16(float (&sums)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   auto& barrier = emu::block->warps[emu::thread / 32];

@@ -203,8 +203,8 @@ PL_DEVICE void decode_unit(const typename P::Args& args, const typename W::Args&
   decode_sum<P, W>(args, share, partial, arrived);
 }
 
-/// There may be more blocks than share the units: they do nothing. `early`: keys and values, and what says which count
-/// and where they lie, are there before the launches that this one waits for have ended.
+/// There may be more blocks than share the units: they keep their places. `early`: keys and values, and what says which
+/// count and where they lie, are there before the launches that this one waits for have ended.
 template <class P, class W = NoneWritten, bool early = false>
 PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::Args& writes, float* partial,
                                 u32* arrived, unsigned char* shared) {
@@ -212,6 +212,7 @@ PL_DEVICE void decode_attention(const typename P::Args& args, const typename W::
     if constexpr (P::chained) {
       dependency_launch();
       dependency_wait();
+      dependency_stay();
     }
     return;
   }

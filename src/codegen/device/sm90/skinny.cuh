@@ -565,4 +565,7 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
     const int row = first + pass * 16 * P::tiles;
     skinny_store<P>(args, mine, statistics, row, last);
   }
+  if constexpr (P::chained) {
+    if (passes == 0) dependency_stay();
+  }
 }
