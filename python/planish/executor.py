@@ -183,7 +183,6 @@ def find_op(name: str) -> Any:
         raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
 
 
-_VIEWS = ("aten.view.default", "aten._unsafe_view.default")
 
 
 def _viewed(given: Tensor, size: Sequence[int]) -> Tensor:
@@ -193,6 +192,20 @@ def _viewed(given: Tensor, size: Sequence[int]) -> Tensor:
         return given.view(size)
     except RuntimeError:
         return given.reshape(size)
+
+
+def _groups_normed(given: Tensor, *arguments: Any) -> Any:
+    """`aten.native_group_norm`, which refuses images with channels last on a GPU, and on a CPU what lies in neither order."""
+    last = given.device.type == "cpu" and given.dim() == 4 and given.is_contiguous(memory_format=torch.channels_last)
+    return torch.ops.aten.native_group_norm.default(given if last else given.contiguous(), *arguments)
+
+
+# Programs say how their values lie, which need not be as they were captured; these operators go by that.
+_ANY_LAYOUT: dict[str, Callable[..., Any]] = {
+    "aten.view.default": _viewed,
+    "aten._unsafe_view.default": _viewed,
+    "aten.native_group_norm.default": _groups_normed,
+}
 
 
 @functools.cache
@@ -663,7 +676,7 @@ class Executor:
         for k in range(first, last):
             step = self._steps[k]
             op = find_op(step["op"])
-            names[f"op{k}"] = _viewed if step["op"] in _VIEWS else getattr(op, "_op", op)
+            names[f"op{k}"] = _ANY_LAYOUT.get(step["op"]) or getattr(op, "_op", op)
             arguments, reads = self._arguments(k, op, names)
             for b in sorted(reads - made - loaded):
                 lines.append(f"  v{b} = env[{b}]")

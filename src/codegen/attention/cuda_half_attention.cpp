@@ -75,7 +75,10 @@ class HalfEstimate {
     if (half_.tests.empty() && !half_.packing)
       return std::ceil(static_cast<double>(tiles) / static_cast<double>(grid)) * cost(0);
     std::vector<double> of_block, loads(static_cast<std::size_t>(grid), 0.0);
-    for (std::int64_t block = 0; block < blocks; ++block) of_block.push_back(cost(block));
+    // Packed sequences that fit the least block have one each, however high it is; the rest have nothing to do.
+    const std::int64_t sequences = half_.packing ? half_.packing->count : 0;
+    const std::int64_t live = half_.rows <= 64 * sequences ? std::min(blocks, sequences) : blocks;
+    for (std::int64_t block = 0; block < blocks; ++block) of_block.push_back(block < live ? cost(block) : 0);
     const std::int64_t each = plan.section * blocks;
     for (std::int64_t tile_at = 0; tile_at < tiles; ++tile_at) {  // as attention_turn() deals them out
       const std::int64_t turn_at = tile_at / grid, place = tile_at % grid;

@@ -461,6 +461,26 @@ def test_a_view_of_memory_that_lies_otherwise_is_a_copy() -> None:
     assert executor.run([x])[0].tolist() == [[2.0 * i for i in range(8)]]
 
 
+def test_a_norm_of_groups_takes_an_image_in_any_layout() -> None:
+    """On a CPU torch's refuses what lies neither densely nor with channels last, on a GPU all but the first."""
+    turned = [32, 8, 1, 4]  # rows beside each other
+    numbers = {"N": 2, "C": 4, "HxW": 8, "group": 2}  # of images of 4 × 2
+    step = aten(
+        "aten.native_group_norm.default",
+        [{"name": "input", "buffer": 0}, {"name": "weight", "none": True}, {"name": "bias", "none": True}]
+        + [{"name": name, "int": number} for name, number in numbers.items()]
+        + [{"name": "eps", "float": (1e-5).hex()}],
+        [1, None, None],
+    )
+    images = [buffer("input", [2, 4, 4, 2], user(0)) | {"strides": turned}, buffer("output", [2, 4, 4, 2])]
+    x = torch.randn(2, 4, 2, 4, generator=torch.Generator().manual_seed(0)).transpose(2, 3)
+    assert x.stride() == tuple(turned)
+    with pytest.raises(RuntimeError):
+        torch.ops.aten.native_group_norm.default(x, None, None, 2, 4, 8, 2, 1e-5)
+    executor = aten_only(program(images, [step], [{"buffer": 1, "kind": "user"}]))
+    torch.testing.assert_close(executor.run([x])[0], torch.nn.functional.group_norm(x, 2))
+
+
 def _draw(op: str, args: list[dict[str, Any]], state: int, outs: list[int | None]) -> dict[str, Any]:
     return aten(op, [*args, {"name": "generator_state", "buffer": state}], outs)
 
