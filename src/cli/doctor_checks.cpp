@@ -51,7 +51,7 @@ Check check_file(const char* name, const fs::path& path) {
 
 /// Asked of the interpreter itself: what can be imported is the only thing that counts.
 constexpr const char* ask_python = R"(
-import json, platform, sys
+import json, os, platform, sys
 out = {"python": platform.python_version()}
 for name in ("torch", "triton", "numpy"):
     try:
@@ -60,6 +60,8 @@ for name in ("torch", "triton", "numpy"):
         if name == "torch":
             out["cuda"] = module.version.cuda
             out["cuda_available"] = module.cuda.is_available()
+            out["compiled"] = os.path.exists(module.__spec__.cached or "")
+            out["packages"] = os.path.dirname(os.path.dirname(module.__file__))
     except Exception as error:
         out[name + "_error"] = f"{type(error).__name__}: {error}"
 print("\nPLANISH " + json.dumps(out))
@@ -71,16 +73,17 @@ std::vector<Check> check_python(const worker::Toolbox& tools) {
   Check torch{"torch", false, Check::Need::required, "not asked", "pip install torch"};
   Check triton{"triton", false, Check::Need::optional, "not asked",
                "torch.compile on a GPU needs it as a baseline, and search tries its kernels: pip install triton"};
+  Check bytecode{"bytecode", false, Check::Need::optional, "not asked", python.advice};
   SpawnOptions options;
   options.command = {tools.python.string(), "-c", ask_python};
   const auto ran = run_command(options, 120);
   const std::size_t at = ran ? ran->output.rfind("\nPLANISH ") : std::string::npos;
   if (at == std::string::npos) {
     python.found += ran ? " does not answer" : ": " + ran.error().message;
-    return {python, torch, triton};
+    return {python, torch, triton, bytecode};
   }
   const auto answer = parse_json(first_line(ran->output.substr(at + 9)), "internal", "the interpreter's answer");
-  if (!answer || !answer->is_object()) return {python, torch, triton};
+  if (!answer || !answer->is_object()) return {python, torch, triton, bytecode};
   python.ok = true;
   python.advice.clear();
   python.found = fmt::format("{} ({})", answer->value("python", ""), tools.python.string());
@@ -98,8 +101,16 @@ std::vector<Check> check_python(const worker::Toolbox& tools) {
                                                   answer->value("cuda_available", false) ? "which it can use"
                                                                                          : "which it cannot use here")
                                     : ", built without CUDA";
+    bytecode.ok = answer->value("compiled", false);
+    bytecode.found = bytecode.ok ? "of torch is there" : "of torch is not there, and Python does not keep it";
+    bytecode.advice.clear();
+    if (!bytecode.ok)
+      bytecode.advice = fmt::format(
+          "a run starts a dozen processes, each of which compiles torch's sources for some seconds; once: {} -m "
+          "compileall -q {}",
+          tools.python.string(), answer->value("packages", "SITE_PACKAGES"));
   }
-  return {python, torch, triton};
+  return {python, torch, triton, bytecode};
 }
 
 Check check_store(const fs::path& file) {

@@ -302,12 +302,22 @@ def test_doctor_names_what_it_looked_for(home: Path) -> None:
     done = run(home, "doctor", "--json")
     document = json.loads(done.stdout)
     checks = {check["name"]: check for check in document["checks"]}
-    expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "runner", "compiler", "runtime", "store", "cache"}
+    expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "bytecode", "runner", "compiler", "runtime", "store", "cache"}
     assert expected | {"user_namespaces", "private_tmp", "landlock", "seccomp", "guest_user"} <= checks.keys()
     assert checks["guest_user"]["ok"] == (os.geteuid() != 0)
     assert all(check["ok"] or check["advice"] for check in checks.values())
     assert done.returncode == (0 if any(document["targets"].values()) else 3)
     assert not (home / "data").exists()
+
+
+def test_doctor_says_where_python_compiles_torch_at_each_start(home: Path) -> None:
+    found = {}
+    for kept in (False, True):
+        elsewhere = {} if kept else {"PYTHONPYCACHEPREFIX": str(home / "empty"), "PYTHONDONTWRITEBYTECODE": "1"}
+        checks = json.loads(run(home, "doctor", "--json", **elsewhere).stdout)["checks"]
+        found[kept] = next(check for check in checks if check["name"] == "bytecode")
+    assert not found[False]["ok"] and "-m compileall -q " in found[False]["advice"]
+    assert found[True]["ok"] or found[True]["advice"]
 
 
 def test_doctor_without_a_compiler_or_torch(home: Path) -> None:
