@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "codegen/compose/early_reads.h"
+#include "codegen/compose/even_launches.h"
 #include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
 #include "codegen/compose/joint_products.h"
@@ -343,6 +344,7 @@ class Composer {
       join_writes(program_, origins_, device_);
       read_early(program_, origins_, device_);
       join_products(program_, products_);
+      keep_launches_even(program_, device_);
       drop_kernels(program_);
     }
     if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
