@@ -62,6 +62,9 @@ TEST_CASE("launches of equal places begin early behind each other alone") {
   SUBCASE("a ring that fills a multiprocessor leaves room for two") {
     CHECK(chain.launch(permits, sms, 2 * half).product().launch(permits, sms, 2 * half).product().kept() == "ewew");
   }
+  SUBCASE("a little more than half leaves room for one") {
+    CHECK(chain.product().launch(permits, sms, half + 5264).product().kept() == "eee");
+  }
   SUBCASE("fewer blocks than multiprocessors leave some of them empty") {
     CHECK(chain.launch(permits, 8, 0).product().kept() == "ew");
   }

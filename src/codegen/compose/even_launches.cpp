@@ -6,6 +6,7 @@
 #include <map>
 #include <variant>
 
+#include "backend/architecture.h"
 #include "codegen/emit/cuda_limits.h"
 
 namespace planish::codegen {
@@ -14,8 +15,25 @@ namespace {
 using program::Launch;
 using program::Program;
 
-bool takes_half(const Launch& launch, const Device& device) {
-  return launch.grid == std::array<std::int64_t, 3>{device.sms, 1, 1} && launch.shared == printing::half_shared(device);
+/// Shared memory of a multiprocessor that a block takes.
+std::int64_t taken(const Launch& launch) {
+  return launch.shared + printing::block_overhead_bytes;
+}
+
+bool one_each(const Launch& launch, const Device& device) {
+  return launch.grid == std::array<std::int64_t, 3>{device.sms, 1, 1};
+}
+
+/// Two of its blocks may lie on one multiprocessor, and none on another.
+bool may_lie_unevenly(const Launch& launch, const Device& device) {
+  return one_each(launch, device) && 2 * taken(launch) <= backend::architecture(device.arch).shared_bytes;
+}
+
+/// Beside each of its blocks there is room for one of half the shared memory, and where one ends not for two.
+bool leaves_half(const Launch& launch, const Device& device) {
+  const std::int64_t half = printing::half_shared(device), all = backend::architecture(device.arch).shared_bytes;
+  return one_each(launch, device) && launch.shared >= half &&
+         taken(launch) + half + printing::block_overhead_bytes <= all;
 }
 
 /// Kernels that permit the launch behind them before they end, by what their texts say (sm90/dependent.cuh).
@@ -43,8 +61,8 @@ void keep_launches_even(Program& program, const Device& device) {
   const Launch* before = nullptr;
   for (auto& step : program.steps) {
     auto* const launch = std::get_if<Launch>(&step);
-    if (launch != nullptr && launch->programmatic && before != nullptr && takes_half(*launch, device) &&
-        !takes_half(*before, device) && permits(before->kernel))
+    if (launch != nullptr && launch->programmatic && before != nullptr && may_lie_unevenly(*launch, device) &&
+        !leaves_half(*before, device) && permits(before->kernel))
       launch->programmatic = false;
     before = launch;
   }
