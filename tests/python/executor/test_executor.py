@@ -451,6 +451,21 @@ def test_a_state_that_is_read_as_it_was_or_seen_by_results_is_copied(runtime: Pa
         assert results[0].untyped_storage().data_ptr() != cache.untyped_storage().data_ptr()
 
 
+def test_launches_and_the_copies_behind_them_are_one_submission(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime makes graphs of whole programs alone."""
+    submitted: list[tuple[int, int]] = []
+    native = Executor._native
+
+    def noted(self: Executor, first: int, last: int) -> Any:
+        act = native(self, first, last)
+        return lambda *call: (submitted.append((first, last)), act(*call))
+
+    monkeypatch.setattr(Executor, "_native", noted)
+    executor, cache, _ = _cache_call(_cache_program([scale(1, 4, 8)], [{"buffer": 4, "kind": "user"}, _CHANGED]), runtime, tmp_path)
+    assert [e.direct for e in executor.effects] == [False] and cache.tolist() != list(range(8))
+    assert submitted == [(0, executor.direct()["launch"][2])]
+
+
 def test_a_view_of_memory_that_lies_otherwise_is_a_copy() -> None:
     image = buffer("input", [1, 2, 2, 2], user(0)) | {"strides": [8, 1, 4, 2]}  # channels last, as a part of a program is given it
     rows = aten("aten.view.default", [{"name": "self", "buffer": 0}, {"name": "size", "ints": [1, 8]}], [1])
