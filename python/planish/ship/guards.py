@@ -266,7 +266,8 @@ class Attachment:
         for key, spec in self._arguments:
             leaves = range(leaf, leaf + spec.num_leaves)
             leaf += spec.num_leaves
-            if all(k in scalars and not isinstance(scalars[k], Tensor) for k in leaves):
+            # An object without tensors (an empty cache) is no value that a default or another call's could equal.
+            if not holders.has_objects(spec) and all(k in scalars and not isinstance(scalars[k], Tensor) for k in leaves):
                 plain[key] = pytree.tree_unflatten([scalars[k] for k in leaves], spec)
         try:
             self._signature = signature.Signature(type(module).forward, self._count, self._keywords, plain)
