@@ -250,20 +250,6 @@ def attachments(module: nn.Module) -> list[Any]:
 _classes: dict[tuple[type, tuple[str, ...]], type] = {}
 
 
-@functools.cache
-def _equal_to_original(metaclass: type) -> type:
-    """The metaclass of classes with programs, for originals of `metaclass`: such a class equals its original. Libraries ask tables and tuples for a
-    model's type (`type(unet) in expected`), and a model with a program is still what it was."""
-
-    def original(cls: Any) -> Any:
-        return vars(cls).get("_planish_original", cls) if isinstance(cls, type) else cls
-
-    def equal(cls: type, other: object) -> bool:
-        return original(cls) is original(other)
-
-    return type(metaclass.__name__, (metaclass,), {"__eq__": equal, "__hash__": lambda cls: hash(original(cls)), "_planish": True})
-
-
 def _attached_class(original: type[nn.Module], folders: tuple[str, ...]) -> type[nn.Module]:
     key = (original, folders)
     if key in _classes:
@@ -314,7 +300,7 @@ def _attached_class(original: type[nn.Module], folders: tuple[str, ...]) -> type
     body = {"__call__": call, "forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folders": folders,
             "_planish_original": original, "__module__": original.__module__, "__qualname__": original.__qualname__,
             "__doc__": original.__doc__}  # fmt: skip
-    made: type = _equal_to_original(type(original))(original.__name__, (original,), body)
+    made = type(original.__name__, (original,), body)
     _classes[key] = made
     return made
 

@@ -405,12 +405,6 @@ def own_of_planish(cls: type) -> bool:
     return any(name.startswith("_planish") for name in vars(cls))
 
 
-def metaclass(cls: type) -> type:
-    """The metaclass of a class, as the user has it."""
-    found = type(cls)
-    return found.__mro__[1] if own_of_planish(found) else found
-
-
 def instance_dictionary(value: Any) -> dict[str, Any] | None:
     try:
         found = object.__getattribute__(value, "__dict__")

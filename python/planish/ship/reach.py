@@ -161,7 +161,7 @@ class _Walk:
         self.found = Reached()
         self._seen: dict[tuple[int, bool], tuple[str, Any]] = {}  # by id, and whether in a package: the first path, and the thing, which must not go
         self._codes: set[types.CodeType] = set()
-        self._classes: set[tuple[int, bool]] = set()  # by id: a class with a program equals its original
+        self._classes: set[tuple[type, bool]] = set()
         self._pairs: set[tuple[int, Any]] = set()
         self._at: tuple[dict[Any, Any] | None, Any, Any] | None = None  # the entry that was looked at last
         self.modules = dict(root.named_modules())
@@ -722,12 +722,11 @@ class _Walk:
     def _class(self, cls: type, path: str, construct: bool = False) -> bool:
         """What the code reads of a class, its bases included. True where its objects answer to names that cannot be told."""
         wide = self._answers_anything(cls, path)
-        kind = names.metaclass(cls)
-        if names.whose_class(kind) in ("own", "installed") and not self._lenient and (id(kind), False) not in self._classes:
-            self._class(kind, names.short_name(kind))
-        if (id(cls), construct) in self._classes:
+        if names.whose_class(type(cls)) in ("own", "installed") and not self._lenient and (type(cls), False) not in self._classes:
+            self._class(type(cls), names.short_name(type(cls)))
+        if (cls, construct) in self._classes:
             return wide
-        self._classes.add((id(cls), construct))
+        self._classes.add((cls, construct))
         earlier: list[dict[str, Any]] = []
         for base in cls.__mro__:
             if base is nn.Module:

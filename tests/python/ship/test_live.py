@@ -68,15 +68,6 @@ def test_the_module_stays_itself(module: nn.Module, folder: Path) -> None:
     torch.testing.assert_close(result, Block.forward(module, x))
 
 
-def test_its_class_equals_the_original(module: nn.Module, folder: Path) -> None:
-    """As diffusers' from_pipe looks at a component (`type(unet) in expected`), and tables that are asked for a layer's type."""
-    other = Block(8)
-    load(folder, module)
-    assert type(module) == Block == type(module) and type(module) in (nn.Linear, Block) and {Block: 3}[type(module)] == {type(module): 3}[Block] == 3
-    assert type(module) != nn.Linear and type(module) != 3 and nn.Linear != type(module) and type(module) not in (nn.Linear, nn.Module)
-    assert type(other) is Block is type(detach(module)) and Block == Block
-
-
 @torch.no_grad()
 def test_copies_and_pickles_keep_the_program(module: nn.Module, folder: Path) -> None:
     x = torch.randn(4, 8)
