@@ -95,7 +95,7 @@ class Pieces:
         return result
 
     def _has_its_hooks(self, module: nn.Module) -> bool:
-        """Whether the parts of a module have the hooks of the first call. torch's compiler looks at places without a hook only while _dynamo() holds;
+        """True if the parts of a module have the hooks of the first call. torch's compiler looks at places without a hook only while _dynamo() holds;
         graphs of later calls would leave out one that is registered. That it may have been, torch's count of handles says."""
         known = vars(module)
         if self._hooks is None or self._hooks or known.get(_HANDLES) != RemovableHandle.next_id:

@@ -496,7 +496,7 @@ class Attachment:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._in_spec:
-                return self._refuse("the arguments are nested otherwise than in the captured call")
+                return self._refuse(self._nested_otherwise(module, spec))
         for index, value in self._scalars:
             given = leaves[index]
             if not signature.same_scalar(given, value):
@@ -613,12 +613,23 @@ class Attachment:
 
     def _argument(self, module: nn.Module, leaf: int) -> str:
         """What a leaf of the captured call belongs to, in words."""
-        at, names = 0, self._signed(module)
+        at = 0
         for key, spec in self._arguments:
             at += spec.num_leaves
             if leaf < at:
-                return f"'{key}'" if isinstance(key, str) else f"'{names.name(key)}'" if names is not None else str(key)
+                return self._named(module, key)
         return str(leaf)
+
+    def _named(self, module: nn.Module, key: int | str) -> str:
+        names = self._signed(module) if isinstance(key, int) else None
+        return f"'{key}'" if isinstance(key, str) else f"'{names.name(key)}'" if names is not None else str(key)
+
+    def _nested_otherwise(self, module: nn.Module, given: Any) -> str:
+        """The first argument whose form is not the captured one's, in a sentence."""
+        forms = [form for side in trees.children(given) for form in trees.children(side)]
+        key = next((key for (key, captured), form in zip(self._arguments, forms, strict=False) if captured != form), None)
+        what = "the arguments are" if key is None else f"argument {self._named(module, key)} is"
+        return f"{what} nested otherwise than in the captured call"
 
     def _looked_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, grad: bool) -> Any:
         """Something that forward can reach is another object than it was: by value it may be the same."""
