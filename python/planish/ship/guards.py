@@ -54,12 +54,13 @@ class _Bound:
     one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
     when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("copies", "device", "executor", "fast", "module", "params", "parts", "reached", "sizes", "ties", "tree", "turns", "unused", "users")
+    __slots__ = ("copies", "device", "executor", "fast", "homes", "module", "params", "parts", "reached", "sizes", "ties", "tree", "turns", "unused", "users")
 
     copies: bool  # a tensor that begins at an odd place may be copied: nothing is changed, and no result is an input
     device: torch.device
     executor: Any
     fast: Any  # the C form of this binding, or None
+    homes: dict[int, str]  # names of what has parts, by where it keeps these
     module: weakref.ref[nn.Module]
     params: list[tuple[Any, ...]]
     parts: deferred.Parts | None  # where gradients may be asked for later
@@ -303,6 +304,7 @@ class Attachment:
         bound.copies = executor.own_results and not executor.effects
         bound.reached = state
         bound.tree = []
+        bound.homes = {id(part._modules): name for name, part in modules.items()}
         bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
         bound.parts = deferred.Parts(modules) if self.shipped.defer_gradients else None
         for name, child in modules.items():
@@ -517,7 +519,7 @@ class Attachment:
                 or ((before or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != before)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                self._refuse(_how_changed(parent, key, child, training, behind))
+                self._refuse(_how_changed(bound.homes[id(parent)], parent, key, child, training, behind))
                 return False
         for submodules, count in bound.sizes:
             if len(submodules) != count:
@@ -771,9 +773,9 @@ def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module
     return None if baseline == "eager" else Compiled(original, baseline)
 
 
-def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None, known: tuple[Any, ...]) -> str:
+def _how_changed(home: str, parent: dict[str, Any], key: str, child: nn.Module, training: bool | None, known: tuple[Any, ...]) -> str:
     """In which of the ways that a call asks for a part of a module is no longer as captured."""
-    part = f"the module's part '{key}'"
+    part = f"the module's part '{home}{'.' if home else ''}{key}'"
     if parent.get(key) is not child:
         return f"{part} was replaced"
     if "forward" in vars(child):
