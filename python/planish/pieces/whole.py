@@ -18,6 +18,7 @@ import torch
 from torch import fx, nn
 from torch._dynamo import pgo as _pgo
 from torch.utils import _pytree as pytree
+from torch.utils.hooks import RemovableHandle
 
 from planish import generators
 from planish.capture.task import Inputs
@@ -37,6 +38,7 @@ _log = logging.getLogger("planish.calls")
 _DYNAMO = {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
 _RECOMPILES = 64  # layers alike that differ in a number are graphs of one piece of code
 _NO_PROGRAM = "none of its pieces has a program for such a call"
+_HANDLES = "_planish_handles"  # torch's count of handles when a module's hooks were looked at
 _IN_VAIN = 16  # such calls, one after the other; from then on one of so many is tried
 _CALLS = 3  # before it is known what changes from one to the next
 _TIMING = 10.0  # seconds, for each that is timed
@@ -62,6 +64,7 @@ class Pieces:
         self.opaque: list[str] = []
         self.refused: dict[str, int] = {}
         self.ran = 0
+        self._hooks: list[tuple[str, Any]] | None = None  # of the parts, with their names, when it was first called
         self._in_vain = 0  # calls, one after the other, in which no program ran
         self._new = _CALLS + 1  # calls until dynamo has seen what changes from one to the next
 
@@ -69,6 +72,8 @@ class Pieces:
         why = "" if context.context_is_plain() else context.describe()
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*module.parameters(), *_tensors((args, kwargs)))):
             why = "gradients may be asked for; call it under torch.no_grad() where none are wanted"
+        elif not self._has_its_hooks(module):
+            why = "hooks were added to its parts, or removed, since it was taken to pieces"
         if not why and _form(args, kwargs) != self._form:
             why = "it was made for tensors of other shapes or types"  # dynamo would make a graph for any, and take that for the example's too
         if why:
@@ -88,6 +93,20 @@ class Pieces:
             self._in_vain = 0
             self.ran += 1
         return result
+
+    def _has_its_hooks(self, module: nn.Module) -> bool:
+        """True if the parts of a module have the hooks of the first call. torch's compiler looks at places without a hook only while _dynamo() holds;
+        graphs of later calls would leave out one that is registered. That it may have been, torch's count of handles says."""
+        known = vars(module)
+        if self._hooks is None or self._hooks or known.get(_HANDLES) != RemovableHandle.next_id:
+            stores = [(name, store) for name, part in module.named_modules() if name for store in (part._forward_hooks, part._forward_pre_hooks)]
+            hooks = [(name, hook) for name, store in stores for hook in store.values()]
+            if self._hooks is None:
+                self._hooks = hooks
+            if hooks != self._hooks:
+                return False
+            known[_HANDLES] = RemovableHandle.next_id
+        return True
 
     def _refuse(self, why: str) -> Any:
         if why not in self.refused and not self.quiet:
@@ -118,7 +137,7 @@ class Pieces:
 
     def start_again(self) -> None:
         """Forgets what it was called with: the next call is the first that dynamo sees, and graphs are for its numbers before they are for any."""
-        self._compiled, self.runners, self.ran, self.refused, self._in_vain, self._new = None, [], 0, {}, 0, _CALLS + 1
+        self._compiled, self.runners, self.ran, self.refused, self._in_vain, self._new, self._hooks = None, [], 0, {}, 0, _CALLS + 1, None
 
     def __deepcopy__(self, memo: Any) -> Pieces:
         return self

@@ -8,7 +8,7 @@ state is not the task's (places.py) keeps its own, reset as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,8 @@ def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _in_modes_of(model: nn.Module, other: nn.Module) -> nn.Module:
     """`other`, training or not as the model is, and its parts as the model's of the same names: a task may hold some in another mode."""
-    other.train(model.training)
+    with suppress(NotImplementedError):  # an exported program has one mode
+        other.train(model.training)
     twins = dict(model.named_modules())
     for name, child in other.named_modules():
         if name in twins:

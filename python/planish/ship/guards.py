@@ -54,12 +54,13 @@ class _Bound:
     one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
     when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("copies", "device", "executor", "fast", "module", "params", "parts", "reached", "sizes", "ties", "tree", "turns", "unused", "users")
+    __slots__ = ("copies", "device", "executor", "fast", "homes", "module", "params", "parts", "reached", "sizes", "ties", "tree", "turns", "unused", "users")
 
     copies: bool  # a tensor that begins at an odd place may be copied: nothing is changed, and no result is an input
     device: torch.device
     executor: Any
     fast: Any  # the C form of this binding, or None
+    homes: dict[int, str]  # names of what has parts, by where it keeps these
     module: weakref.ref[nn.Module]
     params: list[tuple[Any, ...]]
     parts: deferred.Parts | None  # where gradients may be asked for later
@@ -266,7 +267,8 @@ class Attachment:
         for key, spec in self._arguments:
             leaves = range(leaf, leaf + spec.num_leaves)
             leaf += spec.num_leaves
-            if all(k in scalars and not isinstance(scalars[k], Tensor) for k in leaves):
+            # An object without tensors (an empty cache) is no value that a default or another call's could equal.
+            if not holders.has_objects(spec) and all(k in scalars and not isinstance(scalars[k], Tensor) for k in leaves):
                 plain[key] = pytree.tree_unflatten([scalars[k] for k in leaves], spec)
         try:
             self._signature = signature.Signature(type(module).forward, self._count, self._keywords, plain)
@@ -302,6 +304,7 @@ class Attachment:
         bound.copies = executor.own_results and not executor.effects
         bound.reached = state
         bound.tree = []
+        bound.homes = {id(part._modules): name for name, part in modules.items()}
         bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
         bound.parts = deferred.Parts(modules) if self.shipped.defer_gradients else None
         for name, child in modules.items():
@@ -495,7 +498,7 @@ class Attachment:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._in_spec:
-                return self._refuse("the arguments are nested otherwise than in the captured call")
+                return self._refuse(self._nested_otherwise(module, spec))
         for index, value in self._scalars:
             given = leaves[index]
             if not signature.same_scalar(given, value):
@@ -516,7 +519,7 @@ class Attachment:
                 or ((before or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != before)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                self._refuse(_how_changed(parent, key, child, training, behind))
+                self._refuse(_how_changed(bound.homes[id(parent)], parent, key, child, training, behind))
                 return False
         for submodules, count in bound.sizes:
             if len(submodules) != count:
@@ -612,12 +615,23 @@ class Attachment:
 
     def _argument(self, module: nn.Module, leaf: int) -> str:
         """What a leaf of the captured call belongs to, in words."""
-        at, names = 0, self._signed(module)
+        at = 0
         for key, spec in self._arguments:
             at += spec.num_leaves
             if leaf < at:
-                return f"'{key}'" if isinstance(key, str) else f"'{names.name(key)}'" if names is not None else str(key)
+                return self._named(module, key)
         return str(leaf)
+
+    def _named(self, module: nn.Module, key: int | str) -> str:
+        names = self._signed(module) if isinstance(key, int) else None
+        return f"'{key}'" if isinstance(key, str) else f"'{names.name(key)}'" if names is not None else str(key)
+
+    def _nested_otherwise(self, module: nn.Module, given: Any) -> str:
+        """The first argument whose form is not the captured one's, in a sentence."""
+        forms = [form for side in trees.children(given) for form in trees.children(side)]
+        key = next((key for (key, captured), form in zip(self._arguments, forms, strict=False) if captured != form), None)
+        what = "the arguments are" if key is None else f"argument {self._named(module, key)} is"
+        return f"{what} nested otherwise than in the captured call"
 
     def _looked_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, grad: bool) -> Any:
         """Something that forward can reach is another object than it was: by value it may be the same."""
@@ -759,9 +773,9 @@ def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module
     return None if baseline == "eager" else Compiled(original, baseline)
 
 
-def _how_changed(parent: dict[str, Any], key: str, child: nn.Module, training: bool | None, known: tuple[Any, ...]) -> str:
+def _how_changed(home: str, parent: dict[str, Any], key: str, child: nn.Module, training: bool | None, known: tuple[Any, ...]) -> str:
     """In which of the ways that a call asks for a part of a module is no longer as captured."""
-    part = f"the module's part '{key}'"
+    part = f"the module's part '{home}{'.' if home else ''}{key}'"
     if parent.get(key) is not child:
         return f"{part} was replaced"
     if "forward" in vars(child):

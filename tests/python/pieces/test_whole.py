@@ -294,3 +294,33 @@ def test_times_in_words() -> None:
     assert [seconds(text) for text in (3, "3", "3s", "2m", "500ms", "1h", 0.5)] == [3, 3, 3, 120, 0.5, 3600, 0.5]
     with pytest.raises(PlanishError, match="is no time"):
         seconds("soon")
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:planish. ")
+def test_a_hook_that_comes_later_runs(searches: Searches) -> None:
+    """Behind a graph that was made anew meanwhile, as the module's contents changed: torch's compiler looks for no hook there."""
+
+
+    class Scaled(models.Branch):
+        scale = 1.5
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * self.scale
+
+    torch.manual_seed(0)
+    module = Scaled().eval()
+    eager = copy.deepcopy(module)
+    optimized(module, X)
+    for _ in range(6):
+        torch.testing.assert_close(module(X), eager(X))
+    module.scale = eager.scale = 2.5
+    torch.testing.assert_close(module(X), eager(X))
+    handles = [both.linear.register_forward_hook(lambda part, args, result: result * 2) for both in (module, eager)]
+    ran = planish.status(module).ran
+    torch.testing.assert_close(module(X), eager(X))
+    assert planish.status(module).ran == ran and any("hooks were added" in why for why in planish.status(module).fell_back)
+    for handle in handles:
+        handle.remove()
+    torch.testing.assert_close(module(X), eager(X))
+    assert planish.status(module).ran == ran + 1

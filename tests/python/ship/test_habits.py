@@ -19,6 +19,7 @@ from torch import nn
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
 
+from live_program import attached  # noqa: E402
 from planish.counts import status  # noqa: E402
 from planish.executor import aligned  # noqa: E402
 from planish.ship import load  # noqa: E402
@@ -317,6 +318,23 @@ def test_arguments_keep_their_names(model: nn.Module, x: torch.Tensor) -> None:
     traced = torch.fx.symbolic_trace(model)
     assert [n.name for n in traced.graph.nodes if n.op == "placeholder"] == ["x"]
     torch.testing.assert_close(traced(x), original(model, x))
+
+
+@torch.no_grad()
+def test_a_part_is_named_by_its_whole_name(tmp_path: Path) -> None:
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Sequential(nn.Dropout(0.5))])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.blocks[0](x) * 2
+
+    module, x = Deep().eval(), torch.ones(3)
+    attached(module, tmp_path, x)
+    module.blocks[0][0].train()
+    module(x)
+    assert list(status(module).fell_back) == ["the module's part 'blocks.0.0' is in training mode, captured was the other"]
 
 
 @torch.no_grad()

@@ -367,3 +367,30 @@ def test_slots_are_attributes() -> None:
     with holders.registered(value):
         again = pytree.tree_map(lambda t: t + 1, value)
     assert type(again) is Slotted and again.n == 3 and again.x.tolist() == [1.0, 1.0]
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:planish. ")
+def test_a_call_that_begins_with_an_object_without_tensors(tmp_path: Path) -> None:
+    """An empty cache, which the first call of a generation fills: calls that are written otherwise are compared with that one by name."""
+
+    class Filled(nn.Module):
+        def forward(self, x: torch.Tensor, cache: Any = None, scale: Any = None) -> torch.Tensor:
+            if cache is not None:
+                cache.keys = x * 2
+            return x + (0 if scale is None else scale)
+
+    def empty() -> Growing:
+        cache = Growing(0)
+        cache.keys = None  # type: ignore[assignment]
+        return cache
+
+    module, x = Filled(), torch.randn(2, 3, 4)
+    attached(module, tmp_path, x, cache=empty())
+    for scale, programs in ((None, 1), (3.0, 1), (None, 2)):
+        cache = empty()
+        torch.testing.assert_close(module(x, cache=cache, scale=scale), x + (scale or 0))
+        torch.testing.assert_close(cache.keys, x * 2)
+        assert status(module).ran == programs
+    torch.testing.assert_close(module(x), x)  # None by default, which is not an empty cache
+    assert status(module).ran == 2

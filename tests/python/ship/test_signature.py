@@ -111,6 +111,15 @@ def test_a_captured_value_that_is_no_default(checks: Any) -> None:
     assert not runs(module, X, scale=3.0) and "argument 'scale' is not 2.0, as captured" in module._planish.why
 
 
+def test_an_argument_of_another_form_is_named(checks: Any) -> None:
+    """As pipelines of diffusers give None at first, and a dictionary of settings in another call."""
+    module = attached(Taking(), X, extension=checks, mask=None, size=(1, 2))
+    assert runs(module, X, mask=None, size=(1, 2))
+    for size in ((1, 2, 3), [1, 2]):
+        assert not runs(module, X, mask=None, size=size)
+        assert module._planish.why == "argument 'size' is nested otherwise than in the captured call"
+
+
 def test_a_tensor_by_any_name(checks: Any) -> None:
     module = attached(Taking(), X, Y, extension=checks)
     assert runs(module, X, mask=Y) and runs(module, mask=Y, x=X)
