@@ -14,6 +14,7 @@
 #include "backend/architecture.h"
 #include "codegen/compose/compose.h"
 #include "codegen/devices.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
@@ -152,10 +153,18 @@ TEST_CASE("a decode step is as many kernels as products follow from each other")
       REQUIRE(emitted.has_value());
       choices.emplace_back(std::move(*emitted));
     }
-    // All weights are the caller's: every launch is programmatic.
+    // All weights are the caller's: every launch is programmatic, but one that leaves room for two behind one that
+    // fills a multiprocessor (compose/even_launches.h).
     const auto whole = compose(net.graph, *cut, choices, h200());
     REQUIRE(whole.has_value());
-    for (const auto& step : whole->steps) CHECK(std::get<program::Launch>(step).programmatic);
+    const std::int64_t half = printing::half_shared(h200());
+    std::int64_t before = half;
+    for (const auto& step : whole->steps) {
+      const auto& launch = std::get<program::Launch>(step);
+      CHECK(launch.programmatic == (launch.shared > half || before == half));
+      CHECK((rows > 1 || launch.shared == half));
+      before = launch.shared;
+    }
     // Queries beside keys and values are one launch, which has as many blocks as either: shares as their weights are.
     REQUIRE(whole->steps.size() == 4);
     CHECK(whole->kernels.size() == 4);
