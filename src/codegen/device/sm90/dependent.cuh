@@ -18,7 +18,7 @@ PL_DEVICE void dependency_launch() {
 /// Keeps the place of a block that has nothing to do while the next launch is given its own, some microseconds. A block
 /// that ends before leaves a multiprocessor on which that launch puts two blocks, and none on another; the launch
 /// behind it then finds the gap there, and so on to the end of the chain, each as slow as its fullest multiprocessor
-/// (H200, four layers of a Llama: 0.91 ms in place of 0.72).
+/// (docs/decisions/0178-launches-in-turn.md).
 PL_DEVICE void dependency_stay() {
   if (threadIdx.x != 0) return;
   constexpr int cycles = 6000;
