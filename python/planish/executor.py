@@ -35,8 +35,6 @@ _DTYPES = {
 _ALIGN = 256  # of temporaries inside the arena
 _BRIEF = 1 << 16  # bytes that the CPU works through sooner than threads take turns
 _INPUT_ALIGN = 16  # what kernels may assume about every pointer
-#: Operators that look for a memory format in the strides of what they get, those of dims of size 1 included, and refuse what has none.
-_GUESS_FORMAT = frozenset({"aten.native_group_norm.default"})
 _PROBE = 1 << 26  # large enough that malloc maps it anew
 _POOLED = 1 << 20  # bytes from which on CPU memory is kept between calls
 
@@ -183,8 +181,6 @@ def find_op(name: str) -> Any:
         raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
 
 
-
-
 def _viewed(given: Tensor, size: Sequence[int]) -> Tensor:
     """`aten.view`, or a copy where the memory does not allow it: a program's values may lie otherwise than those that were captured (channels last,
     and what a part of it is given by itself)."""
@@ -195,9 +191,14 @@ def _viewed(given: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _groups_normed(given: Tensor, *arguments: Any) -> Any:
-    """`aten.native_group_norm`, which refuses images with channels last on a GPU, and on a CPU what lies in neither order."""
-    last = given.device.type == "cpu" and given.dim() == 4 and given.is_contiguous(memory_format=torch.channels_last)
-    return torch.ops.aten.native_group_norm.default(given if last else given.contiguous(), *arguments)
+    """`aten.native_group_norm`, which refuses images with channels last on a GPU, and on a CPU what lies in neither order: strides of dims of size 1
+    count there."""
+    if given.device.type == "cpu" and given.dim() == 4 and not given.is_contiguous() and given.is_contiguous(memory_format=torch.channels_last):
+        places = given.permute(0, 2, 3, 1)
+        given = places.reshape(-1).view(places.shape).permute(0, 3, 1, 2)
+    else:
+        given = given.contiguous()
+    return torch.ops.aten.native_group_norm.default(given, *arguments)
 
 
 # Programs say how their values lie, which need not be as they were captured; these operators go by that.
@@ -669,7 +670,7 @@ class Executor:
         """Steps `first` to `last` (not included), all of them operators, as one straight function: their tensors are its local names
         while nothing else reads them. `free_after` says which temporaries nothing reads after a step. Measured on a chain of 51
         additions: 0.1 µs a step beside the operator's own call, against 0.7 for a call of Python a step."""
-        names: dict[str, Any] = {"declared": self._as_declared, "format": self._in_format, "spread": _spread}
+        names: dict[str, Any] = {"declared": self._as_declared, "spread": _spread}
         lines = ["def act(env, table, call):"]
         made: set[int] = set()
         loaded: set[int] = set()
@@ -724,7 +725,7 @@ class Executor:
             if "buffer" in arg or "buffers" in arg:
                 if "buffer" in arg:
                     b = arg["buffer"]
-                    source = f"format(v{b}, {b})" if step["op"] in _GUESS_FORMAT and 1 in self._shapes[b] else f"v{b}"
+                    source = f"v{b}"
                     reads.add(b)
                 else:
                     source = "[" + ", ".join("None" if b is None else f"v{b}" for b in arg["buffers"]) + "]"
@@ -758,13 +759,6 @@ class Executor:
             return tensor
         out = torch.empty_strided(shape, strides, dtype=dtype, device=tensor.device)
         return out.copy_(tensor)
-
-    def _in_format(self, tensor: Tensor, b: int) -> Tensor:
-        """With the declared strides also where a dim has size 1."""
-        shape, strides = self._shapes[b], self._strides[b]
-        if tensor.stride() == strides or not same_layout(tensor, shape, strides):
-            return tensor
-        return tensor.as_strided(shape, strides)
 
     def submission(self) -> dict[str, Any]:
         """How calls reach the GPU: `way` is `launches`, `graph`, or `measuring` while the first calls try both; the median host time of

@@ -476,10 +476,19 @@ def test_a_view_of_memory_that_lies_otherwise_is_a_copy() -> None:
     assert executor.run([x])[0].tolist() == [[2.0 * i for i in range(8)]]
 
 
-def test_a_norm_of_groups_takes_an_image_in_any_layout() -> None:
-    """On a CPU torch's refuses what lies neither densely nor with channels last, on a GPU all but the first."""
-    turned = [32, 8, 1, 4]  # rows beside each other
-    numbers = {"N": 2, "C": 4, "HxW": 8, "group": 2}  # of images of 4 × 2
+@pytest.mark.parametrize(
+    "image",
+    [
+        torch.randn(2, 4, 2, 4).transpose(2, 3),
+        torch.randn(1, 4, 4, 1).as_strided((1, 4, 4, 1), (3, 1, 4, 2)),
+        torch.randn(2, 4, 4, 2).contiguous(memory_format=torch.channels_last),
+    ],
+    ids=["rows beside each other", "one image with channels last", "channels last"],
+)
+def test_a_norm_of_groups_takes_an_image_in_any_layout(image: torch.Tensor) -> None:
+    """torch's refuses all but the last on a CPU, and that one too on a GPU."""
+    shape = list(image.shape)
+    numbers = {"N": shape[0], "C": 4, "HxW": shape[2] * shape[3], "group": 2}
     step = aten(
         "aten.native_group_norm.default",
         [{"name": "input", "buffer": 0}, {"name": "weight", "none": True}, {"name": "bias", "none": True}]
@@ -487,13 +496,12 @@ def test_a_norm_of_groups_takes_an_image_in_any_layout() -> None:
         + [{"name": "eps", "float": (1e-5).hex()}],
         [1, None, None],
     )
-    images = [buffer("input", [2, 4, 4, 2], user(0)) | {"strides": turned}, buffer("output", [2, 4, 4, 2])]
-    x = torch.randn(2, 4, 2, 4, generator=torch.Generator().manual_seed(0)).transpose(2, 3)
-    assert x.stride() == tuple(turned)
-    with pytest.raises(RuntimeError):
-        torch.ops.aten.native_group_norm.default(x, None, None, 2, 4, 8, 2, 1e-5)
+    images = [buffer("input", shape, user(0)) | {"strides": list(image.stride())}, buffer("output", shape)]
+    if not image.is_contiguous(memory_format=torch.channels_last) or 1 in shape:
+        with pytest.raises(RuntimeError):
+            torch.ops.aten.native_group_norm.default(image, None, None, *numbers.values(), 1e-5)
     executor = aten_only(program(images, [step], [{"buffer": 1, "kind": "user"}]))
-    torch.testing.assert_close(executor.run([x])[0], torch.nn.functional.group_norm(x, 2))
+    torch.testing.assert_close(executor.run([image])[0], torch.nn.functional.group_norm(image.clone(memory_format=torch.contiguous_format), 2))
 
 
 def _draw(op: str, args: list[dict[str, Any]], state: int, outs: list[int | None]) -> dict[str, Any]:
