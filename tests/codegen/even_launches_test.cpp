@@ -1,4 +1,4 @@
-// Which launches may begin before the one before them has ended.
+// Launches that may begin before the one before them has ended.
 #include "codegen/compose/even_launches.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <variant>
 
 #include "backend/architecture.h"
@@ -13,7 +12,6 @@ namespace planish::codegen {
 namespace {
 
 using program::Launch;
-using program::Program;
 
 /// Shared memory of a multiprocessor that a block takes.
 std::int64_t taken(const Launch& launch) {
@@ -36,33 +34,19 @@ bool leaves_half(const Launch& launch, const Device& device) {
          taken(launch) + half + printing::block_overhead_bytes <= all;
 }
 
-/// Kernels that permit the launch behind them before they end, by what their texts say (sm90/dependent.cuh).
-class Permits {
- public:
-  explicit Permits(const Program& program) : program_(program) {}
-
-  bool operator()(int kernel) {
-    const auto [found, fresh] = known_.try_emplace(kernel);
-    if (fresh)
-      found->second =
-          program_.kernels[static_cast<std::size_t>(kernel)].source.contains("griddepcontrol.launch_dependents");
-    return found->second;
-  }
-
- private:
-  const Program& program_;
-  std::map<int, bool> known_;
-};
+/// True if the kernel permits the launch behind it before it ends, by what its text says (sm90/dependent.cuh).
+bool permits_next(const program::KernelSource& kernel) {
+  return kernel.source.contains("griddepcontrol.launch_dependents");
+}
 
 }  // namespace
 
-void keep_launches_even(Program& program, const Device& device) {
-  Permits permits(program);
+void keep_launches_even(program::Program& program, const Device& device) {
   const Launch* before = nullptr;
   for (auto& step : program.steps) {
     auto* const launch = std::get_if<Launch>(&step);
     if (launch != nullptr && launch->programmatic && before != nullptr && may_lie_unevenly(*launch, device) &&
-        !leaves_half(*before, device) && permits(before->kernel))
+        !leaves_half(*before, device) && permits_next(program.kernels[static_cast<std::size_t>(before->kernel)]))
       launch->programmatic = false;
     before = launch;
   }
