@@ -327,28 +327,6 @@ struct SkinnyScales {
     return P::scaling == scale_step ? __float_as_uint(v) : code_twice<P::bf16>(v);
   }
 
-  /// Fills the table for the rows of the block; 0 where there is no row, or no piece.
-  static PL_DEVICE void fill(const typename P::Args& args, u32 table, int first, int last) {
-    if constexpr (P::table) {
-      constexpr int entries = P::parts * L::table_rows * L::table_units;
-#pragma unroll 8
-      for (int i = threadIdx.x; i < entries; i += L::threads) {
-        // Neighbouring threads read what lies side by side: words of several rows have the scales of these there.
-        const int part = i / (L::table_rows * L::table_units), at = i % (L::table_rows * L::table_units);
-        const int r = L::paired ? at % L::table_rows : at / L::table_units;
-        const int unit = L::paired ? at / L::table_rows : at % L::table_units;
-        const bool there = first + r < last && unit * L::table_run < L::pieces;
-        const u32 to = table + ((part * L::table_rows + r) * L::table_pitch + unit) * 4;
-        if constexpr (L::scales)
-          shared_store(to, __uint_as_float(there ? scale_of(args, part, first + r, unit * L::table_run) : 0u));
-        if constexpr (P::zeroed)
-          shared_store(
-              to + (L::table_kinds - 1) * L::table_words * 4,
-              __uint_as_float(there ? skinny_zero<P>(P::zero_point(args, part, first + r, unit * L::table_run)) : 0u));
-      }
-    }
-  }
-
   PL_DEVICE void read(u32 table, int pass, int at) {
     if constexpr (P::table) {
       const int own = ((at * P::warps + (int)threadIdx.x / 32) * 4 + (int)threadIdx.x % 4) / L::table_run;
@@ -387,6 +365,71 @@ struct SkinnyScales {
   PL_DEVICE u32 zero_pair(int v) const {
     if constexpr (P::zeroed) return zero_point[v];
     return 0;
+  }
+};
+
+/// The table of a block's rows, 0 where there is no row, or no piece. It is asked for before the ring, behind which its
+/// loads would wait, and as many at once as registers hold: all products wait for it.
+template <class P>
+struct SkinnyTable {
+  using L = SkinnyLayout<P>;
+  static constexpr int entries = P::table ? P::parts * L::table_rows * L::table_units : 0;
+  static constexpr int each = (entries + L::threads - 1) / L::threads;  ///< of a thread
+  static constexpr int kinds = L::table_kinds > 0 ? L::table_kinds : 1;
+  static constexpr int most = 6144 / L::threads / kinds;
+  static constexpr int ahead = each < 1 ? 1 : each < most ? each : most;
+  u32 held[kinds][ahead];
+
+  const typename P::Args& args;
+  int first, last;
+
+  PL_DEVICE SkinnyTable(const typename P::Args& args, int first, int last) : args(args), first(first), last(last) {
+    load(0);
+  }
+
+  PL_DEVICE void store(u32 table) {
+#pragma unroll 1
+    for (int from = 0; from < each; from += ahead) {
+      if (from > 0) load(from);
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        const int entry = (from + i) * L::threads + (int)threadIdx.x;
+        if (entry >= entries) continue;
+        const Place at(entry);
+        const u32 to = table + ((at.part * L::table_rows + at.row) * L::table_pitch + at.unit) * 4;
+#pragma unroll
+        for (int kind = 0; kind < L::table_kinds; ++kind)
+          shared_store(to + kind * L::table_words * 4, __uint_as_float(held[kind][i]));
+      }
+    }
+  }
+
+ private:
+  /// Neighbouring threads read what lies side by side: words of several rows have the scales of these there.
+  struct Place {
+    int part, row, unit;
+    PL_DEVICE explicit Place(int entry) {
+      part = entry / (L::table_rows * L::table_units);
+      const int at = entry % (L::table_rows * L::table_units);
+      row = L::paired ? at % L::table_rows : at / L::table_units;
+      unit = L::paired ? at / L::table_rows : at % L::table_units;
+    }
+  };
+
+  PL_DEVICE void load(int from) {
+    if constexpr (P::table) {
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        const int entry = (from + i) * L::threads + (int)threadIdx.x;
+        const Place at(entry);
+        const int piece = at.unit * L::table_run;
+        const bool there = entry < entries && first + at.row < last && piece < L::pieces;
+        if constexpr (L::scales)
+          held[0][i] = there ? SkinnyScales<P>::scale_of(args, at.part, first + at.row, piece) : 0u;
+        if constexpr (P::zeroed)
+          held[kinds - 1][i] = there ? skinny_zero<P>(P::zero_point(args, at.part, first + at.row, piece)) : 0u;
+      }
+    }
   }
 };
 
@@ -448,16 +491,15 @@ PL_DEVICE void skinny_product(const typename P::Args& args, unsigned char* memor
   const int last = (int)(shared_out * (block + 1) / blocks) * L::together;
   const int passes = (last - first + 16 * P::tiles - 1) / (16 * P::tiles);
 
+  SkinnyTable<P> table(args, first, last);
   SkinnyRing<P> ring(args, ring_at, first, last, passes);
 #pragma unroll
   for (int s = 0; s < P::stages; ++s) ring.ask(s);
   P::touch(args, first, last);
-  SkinnyScales<P>::fill(args, table_at, first, last);
-  if constexpr (P::chained) {
-    // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
-    dependency_launch();
-    dependency_wait();
-  }
+  // At once: the launch after then finds each multiprocessor with one block of this one, and shares it evenly.
+  if constexpr (P::chained) dependency_launch();
+  table.store(table_at);
+  if constexpr (P::chained) dependency_wait();
   SkinnyKept<P> kept;
   if constexpr (L::keeps) kept.load(args);
   if constexpr (P::statistics > 0)
