@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.utils import _pytree as pytree
 
-from planish import session
+from planish import preload, session
 from planish.capture.example_call import example_problem
 from planish.capture.live import write_live
 from planish.capture.numbers import leaves_of
@@ -181,6 +181,7 @@ def _search(
         raise problem
     if progress:
         sys.stderr.write(_training(module, called))
+    libraries = {preload.NAMES: preload.libraries_of(module, call)}
     numbers = leaves_of(module.forward, *call, specialize, called) if specialize else []
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
@@ -196,13 +197,13 @@ def _search(
             timed = write_live(task, called, module, *call, exported=exported, numbers=numbers)
             command = ["optimize", str(task), "--target", _device_of(module, call) if target == "auto" else target, "--out", str(folder), *arguments]
             try:
-                result = session.run(command, progress)
+                result = session.run(command, progress, libraries)
             except PlanishError as error:
                 if error.kind not in _NOT_READ or timed == "exported":
                     raise
                 shutil.rmtree(task)
                 timed = write_live(task, called, module, *call, exported=True, numbers=numbers)
-                result = session.run(command, progress)
+                result = session.run(command, progress, libraries)
             improved = gained(result)
             if improved:
                 load(result["shipped"], module, fallback=fallback)

@@ -16,6 +16,7 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,10 +55,11 @@ def data_folder() -> Path:
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "share") / "planish"
 
 
-def run(arguments: list[str], progress: bool) -> dict[str, Any]:
+def run(arguments: list[str], progress: bool, more: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The document that `planish ARGUMENTS --json` prints. With `progress` what the command says meanwhile is shown on sys.stderr, which a
-    notebook shows below the cell. Interrupting lets the command save its state first. Raises PlanishError, as the command names it."""
-    environment = {"PLANISH_PYTHON": sys.executable, **os.environ, INSIDE: "1"}
+    notebook shows below the cell. `more`: variables of its environment. Interrupting lets the command save its state first. Raises
+    PlanishError, as the command names it."""
+    environment = {"PLANISH_PYTHON": sys.executable, **os.environ, INSIDE: "1", **(more or {})}
     command = [str(launcher()), *arguments, "--json", *([] if progress else ["--quiet"])]
     began = time.monotonic()
     _log.info("%s", shlex.join(command))

@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 26> variable_families{
     "TRITON_", "THP_",    "MALLOC_", "TILELANG_", "CUTE_",  "CUTLASS_", "HF_",       "TRANSFORMERS_"};
 
 /// Of our own: what the Python side and the runtime read.
-constexpr std::array<std::string_view, 5> own_variables{"PLANISH_RT", "PLANISH_SITE_PACKAGES", "PLANISH_GRAPH",
-                                                        "PLANISH_OUTPUT_POOL", "PLANISH_INSIDE"};
+constexpr std::array<std::string_view, 6> own_variables{
+    "PLANISH_RT", "PLANISH_SITE_PACKAGES", "PLANISH_GRAPH", "PLANISH_OUTPUT_POOL", "PLANISH_INSIDE", "PLANISH_PRELOAD"};
 
 /// What downloads need. A task may fetch its weights while it is captured; guests, who have no network, find them in
 /// the cache.

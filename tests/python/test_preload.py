@@ -46,3 +46,26 @@ def test_who_captures_nothing_does_not_import_what_captures(module: str) -> None
     script = f"import sys, torch, {module}; print(*sorted(n for n in ('torch._dynamo', 'sympy', 'planish.capture.export') if n in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, text=True, check=True)
     assert not done.stdout.split() and not done.stderr
+
+
+def test_the_libraries_of_a_module_are_those_of_its_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planish import preload
+    from torch import nn
+
+    library = tmp_path / "site-packages" / "lib_of_layers"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text("")
+    (library / "layers.py").write_text("from torch import nn\nclass Layer(nn.Identity):\n    pass\nclass Cache:\n    pass\n")
+    (tmp_path / "layers_of_mine.py").write_text("from lib_of_layers.layers import Layer\nclass Mine(Layer):\n    pass\n")
+    for folder in (tmp_path, library.parent):
+        monkeypatch.syspath_prepend(str(folder))
+    from layers_of_mine import Mine
+    from lib_of_layers.layers import Cache, Layer
+
+    for module, call in ((nn.Sequential(Layer()), ((), {})), (Mine(), ((), {})), (nn.ReLU(), ((), {"cache": Cache()}))):
+        assert preload.libraries_of(module, call) == "lib_of_layers.layers"
+    assert preload.libraries_of(nn.ReLU(), ((), {})) == ""
+    program = "import sys\nfrom planish import preload\npreload.for_task()\nprint('lib_of_layers.layers' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": f"{SOURCES}:{library.parent}", preload.NAMES: "not.there,lib_of_layers.layers"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] and not done.stderr

@@ -19,6 +19,7 @@ def main() -> None:
         from planish import preload
         from planish.baseline.service import Baseline
 
+        preload.for_task()
         if options.compiles:
             preload.for_compiling()
     baseline = Baseline()

@@ -597,18 +597,19 @@ class Table:
         self._ready(index)
         args, kwargs = wide = pytree.tree_map(_wide, self.sets[index])
         default = torch.get_default_dtype()
-        throughout = throughout or bool(self._draws)  # random numbers are the task's own, drawn in its types
+        from planish.oracle.agreement import in_double, is_large, twin_of  # with what captures, for which nobody else here has a use
+
+        # Random numbers are the task's own, drawn in its types; of large parameters no second set in double may fit.
+        throughout = throughout or bool(self._draws) or any(map(is_large, self.model.parameters()))
         if not throughout:
             torch.set_default_dtype(torch.float64)  # what forward creates
         try:
             if throughout:
-                from planish.oracle.agreement import in_double  # with what captures, for which nobody else here has a use
-
-                model = self._separate()
+                model = twin_of(self.model, self._separate)
                 self._ready(index)
                 result = in_double(model, args, kwargs)
             else:
-                from planish.capture.grouped import GroupedInDouble  # likewise
+                from planish.capture.grouped import GroupedInDouble  # likewise with what captures
 
                 with GroupedInDouble():
                     result = self._separate().double()(*args, **kwargs)

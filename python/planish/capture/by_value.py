@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from planish.capture import weights
+
 try:
     from cloudpickle import Pickler as _Base
 except ImportError:
@@ -33,6 +35,8 @@ class Pickler(_Base):  # type: ignore[misc,valid-type]
         original = getattr(type(obj), "_planish_original", None)
         if original is not None and isinstance(obj, torch.nn.Module):
             return copyreg.__newobj__, (original,), {k: v for k, v in vars(obj).items() if not k.startswith(ATTACHED)}  # type: ignore[attr-defined]
+        if type(obj) is torch.Tensor and (large := weights.reduced(obj)) is not None:
+            return large
         # The marks inside a dataclass are compared by identity.
         if isinstance(obj, dataclasses._FIELD_BASE):  # type: ignore[attr-defined]
             return getattr, (dataclasses, obj.name)
@@ -48,11 +52,17 @@ class Pickler(_Base):  # type: ignore[misc,valid-type]
 Unpickler, load, loads, dump, dumps = pickle.Unpickler, pickle.load, pickle.loads, pickle.dump, pickle.dumps  # what torch.save asks of a pickle module
 
 
-def save(thing: Any, path: Path) -> bool:
-    """Whether `thing`, tensors and all, could be written to `path`. What is half written is removed."""
+def save(thing: Any, path: Path, beside: Path | None = None) -> bool:
+    """Whether `thing`, tensors and all, could be written to `path`, large ones of a GPU to `beside` (weights.py). What is half written is removed."""
     try:
-        torch.save(thing, path, pickle_module=sys.modules[__name__])
+        if beside is None:
+            torch.save(thing, path, pickle_module=sys.modules[__name__])
+        else:
+            with weights.collected() as large:
+                torch.save(thing, path, pickle_module=sys.modules[__name__])
+            large.write(beside)
     except Exception:  # whatever a class of the user's raises when asked for its state
-        path.unlink(missing_ok=True)
+        for half in filter(None, (path, beside)):
+            half.unlink(missing_ok=True)
         return False
     return True

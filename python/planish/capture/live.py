@@ -14,25 +14,30 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from planish.capture import by_value
+from planish.capture import by_value, weights
 from planish.capture.task import Inputs, LoadedTask, check_forward, taken_apart, with_numbers
 from planish.errors import first_line, task_error
 from planish.ship import holders, reach
 from planish.ship.guards import configuration, name_types
 
 MODULE = "module.pt"
+WEIGHTS = "weights.bin"
 PROGRAM = "program.pt2"
 INPUTS = "inputs.pt"
 MANIFEST = "task.json"
 DISTINCT = "distinct.json"
+_PIECE = 1 << 24
+_DRAWN_THERE = range(1 << 16, 1 << 28)  # elements of an example whose data are drawn where they are wanted: more would want 2 GB of places
 
 
 def write_live(
@@ -52,9 +57,9 @@ def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ..
     if numbers:
         about["numbers"] = list(numbers)
     with torch.no_grad():
-        own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE)
+        own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE, folder / WEIGHTS)
     if own:
-        about |= {"form": "module", "path": [entry for entry in sys.path if entry], "source_sha256": _digest(folder / MODULE)}
+        about |= {"form": "module", "path": [entry for entry in sys.path if entry], "source_sha256": _digest(folder / MODULE, folder / WEIGHTS)}
     else:
         from planish.capture.export import export_program
 
@@ -109,10 +114,16 @@ def load_live(folder: Path) -> LoadedTask:
     sizes = frozenset(size for leaf in pytree.tree_leaves(examples) if isinstance(leaf, torch.Tensor) for size in leaf.shape)
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
-        generator = torch.Generator().manual_seed(seed)
+        here = torch.Generator().manual_seed(seed)
+        there = here if torch.device(device).type == "cpu" else torch.Generator(device).manual_seed(seed)
         leaves, tree = pytree.tree_flatten(examples)
         once = _written_once(folder)
-        drawn = [redraw(x, generator, sizes, leaf in once) for leaf, x in enumerate(leaves)]
+
+        def draw(leaf: int, x: Any) -> Any:
+            large = isinstance(x, torch.Tensor) and x.numel() in _DRAWN_THERE
+            return redraw(placed(x, device) if large else x, there if large else here, sizes, leaf in once)
+
+        drawn = [draw(leaf, x) for leaf, x in enumerate(leaves)]
         call: Inputs = pytree.tree_unflatten([placed(x, device) for x in drawn], tree)
         return with_numbers(call, known) if known else call
 
@@ -149,18 +160,18 @@ def redraw(x: Any, generator: torch.Generator, sizes: Collection[int] = (), writ
     if x.layout is not torch.strided or x.is_nested or x.numel() < 2:
         return x.clone()
     if _are_positive_definite(x):
-        order = torch.randperm(x.shape[-1], generator=generator)
+        order = torch.randperm(x.shape[-1], generator=generator, device=x.device)
         return torch.empty_like(x).copy_(x[..., order, :][..., order])
     if _is_permutation(x):
-        return x[torch.randperm(len(x), generator=generator)]
+        return x[torch.randperm(len(x), generator=generator, device=x.device)]
     if _are_offsets(x):
         steps = x.diff()
-        return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
+        return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator, device=x.device)].cumsum(0, dtype=x.dtype)])
     if _are_lengths(x, sizes):
-        return x[torch.randperm(len(x), generator=generator)]
+        return x[torch.randperm(len(x), generator=generator, device=x.device)]
     if written_once:
-        return torch.empty_like(x).copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].reshape(x.shape))
-    picks = torch.randint(x.numel(), (_extent(x),), generator=generator)
+        return torch.empty_like(x).copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator, device=x.device)].reshape(x.shape))
+    picks = torch.randint(x.numel(), (_extent(x),), generator=generator, device=x.device)
     return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
 
 
@@ -170,7 +181,13 @@ def _is_whole(x: torch.Tensor) -> bool:
 
 def _is_permutation(x: torch.Tensor) -> bool:
     """Whether it holds each place once, in another order than theirs: who reads with it relies on that."""
-    return _is_whole(x) and x.ndim == 1 and x.is_contiguous() and not _are_offsets(x) and torch.equal(x.sort()[0], torch.arange(len(x), dtype=x.dtype))
+    return (
+        _is_whole(x)
+        and x.ndim == 1
+        and x.is_contiguous()
+        and not _are_offsets(x)
+        and torch.equal(x.sort()[0], torch.arange(len(x), dtype=x.dtype, device=x.device))
+    )
 
 
 def _are_distinct(x: torch.Tensor) -> bool:
@@ -211,7 +228,8 @@ def _extent(x: torch.Tensor) -> int:
 
 def _unpickled(folder: Path) -> torch.nn.Module:
     try:
-        saved = torch.load(folder / MODULE, map_location="cpu", weights_only=False)
+        with weights.read_from(folder / WEIGHTS):
+            saved = torch.load(folder / MODULE, map_location="cpu", weights_only=False)
         for node, name in saved["nodes"]:
             if node not in pytree.SUPPORTED_NODES:
                 torch.export.register_dataclass(node, serialized_type_name=name)
@@ -261,5 +279,14 @@ def _own_nodes() -> list[tuple[type, str | None]]:
     ]
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(*paths: Path) -> str:
+    """Of the files that exist: the digest of the digests of their pieces, several at once."""
+    pieces = [(path, at) for path in paths if path.exists() for at in range(0, path.stat().st_size, _PIECE)]
+
+    def digest(piece: tuple[Path, int]) -> bytes:
+        with piece[0].open("rb") as file:
+            file.seek(piece[1])
+            return hashlib.sha256(file.read(_PIECE)).digest()
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return hashlib.sha256(b"".join(pool.map(digest, pieces))).hexdigest()

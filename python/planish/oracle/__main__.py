@@ -44,6 +44,7 @@ def main() -> int:
             from planish.oracle.service import Service  # after the channel: importing torch takes seconds
 
             preload.for_capture()
+            preload.for_task()
             import planish.twin  # what twins share is imported before
     except ImportError as error:
         serve(channel, {"hello": refusal(error)})

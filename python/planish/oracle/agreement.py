@@ -6,7 +6,8 @@ results may be far apart although both are right. So it is decided in double pre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from planish.oracle.promoted import in_double as promoting
 SANE = 1e-2  # two runs of one program may differ by this much before it is asked why
 _SANE_IN_DOUBLE = 1e-4
 _ROOM = 64.0  # times what the reference moves by when every value is rounded; the gate allows a quarter of it
+_LARGE = 1 << 24  # elements of a parameter
 _CHAOS = 0.1  # where it moves by more, nothing can be told
 
 
@@ -45,13 +47,16 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """The tensors that `model` returns, computed in double throughout: casts, constants and created tensors included. `model` is changed.
-    Raises Undecided where that cannot be done; exhausted memory as torch does."""
+    """The tensors that `model` returns, computed in double throughout: casts, constants and created tensors included. `model` is changed, but for
+    its large parameters, which become doubles where they are used: all at once may not fit. Raises Undecided where that cannot be done; exhausted
+    memory as torch does."""
     try:
+        large = {p.data_ptr() for p in model.parameters() if is_large(p)}
         types = {name: t.dtype for name, t in _state(model)}
-        model._apply(promote)
+        model._apply(lambda t: t if t.data_ptr() in large else promote(t))
         for name, tensor in _state(model):
-            named(tensor, types[name])
+            if tensor.data_ptr() not in large:
+                named(tensor, types[name])
         args, kwargs = pytree.tree_map(lambda x: named(promote(x), x.dtype) if isinstance(x, torch.Tensor) else x, (args, kwargs))
         with promoting(types=False):
             result = answer_of(model, args, kwargs)
@@ -62,6 +67,19 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
             raise
         raise Undecided(str(error)) from error
     return [leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def is_large(parameter: torch.nn.Parameter) -> bool:
+    """Whether in_double() leaves it as it is."""
+    return parameter.numel() >= _LARGE
+
+
+def twin_of(model: torch.nn.Module, rebuild: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    """A model for in_double(): a copy that shares the large parameters, else, where it cannot be copied, another one."""
+    try:
+        return copy.deepcopy(model, {id(p): p for p in model.parameters() if is_large(p)})
+    except Exception:  # whatever a class of the user's raises when it is copied
+        return rebuild()
 
 
 def _state(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:

@@ -274,7 +274,8 @@ class Task:
         call = self.loaded.make_inputs(OPEN_SEED, self.device)
         self._restore_generator(self._own)
         try:
-            return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
+            twin = agreement.twin_of(self.model, lambda: self.loaded.rebuild().to(self.device))
+            return agreement.same_in_double(everything, self._own, users, twin, call)
         except Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 

@@ -20,6 +20,7 @@ def main() -> None:
         from planish import preload
         from planish.runner.service import Runner
 
+        preload.for_task()
         if options.compiles:
             preload.for_compiling()
     runner = Runner(options.device)

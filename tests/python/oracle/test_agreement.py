@@ -115,3 +115,25 @@ def test_agreement_has_its_limits():
     assert not agreement.agree(a, a.double()) and not agreement.agree(torch.arange(10), torch.arange(10) + 1)
     nan = torch.full((3,), torch.nan)
     assert agreement.agree(nan, nan.clone()) and not agreement.agree(nan, a[:3])
+
+
+def test_large_parameters_become_doubles_where_they_are_used(monkeypatch):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 8)).bfloat16()
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    [all_at_once] = in_double(agreement.twin_of(model, lambda: model), (x,), {})
+    monkeypatch.setattr(agreement, "_LARGE", 1000)
+    twin = agreement.twin_of(model, lambda: model)
+    assert twin[0].weight is model[0].weight and twin[3].weight is not model[3].weight
+    [found] = in_double(twin, (x,), {})
+    assert found.dtype is torch.float64 and torch.equal(found, all_at_once)
+    assert all(p.dtype is torch.bfloat16 for p in model.parameters())
+
+
+def test_a_model_that_cannot_be_copied_is_made_anew():
+    class Uncopied(torch.nn.Linear):
+        def __deepcopy__(self, memo):
+            raise TypeError("not me")
+
+    other = torch.nn.Linear(4, 4)
+    assert agreement.twin_of(Uncopied(4, 4), lambda: other) is other
