@@ -18,6 +18,7 @@ from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode
 from planish.oracle.noise import Replay
+from planish.oracle.recorded import Recorded
 from planish.oracle.statistics import Pool, View, Yardstick, needs_noise
 
 _OVERFLOWS = 11.0  # the exponential of more is no 16-bit float
@@ -80,6 +81,7 @@ class Expected:
     seed: int = 0
     nan_in_reference: bool = False
     part: Sliced | None = None
+    recorded: Recorded | None = None
     _tie_cache: dict[int, Any] = field(default_factory=dict)
     _flips: dict[int, Flips] = field(default_factory=dict)
     _yards: dict[tuple[int, bool], Yardstick] = field(default_factory=dict)
@@ -278,14 +280,14 @@ class Expected:
         # Asked of the first draw, which is one of those below where the answer is no.
         first: dict[int, torch.Tensor] | None = None
         if self.draws == 0 and not self._rounded and self._may_round_operands():
-            first = self.run.run(inputs, wanted, self._mode(0))
+            first = self._drawn(inputs, wanted, 0, 2 * count)
             if self._eager_rounds_operands(first):
                 self._rounded, first = frozenset(MATMULS | CONVOLUTIONS), None
         floats = [i for i, out in enumerate(self.outputs) if out.ref is not None]
         drawn: dict[int, list[torch.Tensor]] = {i: [] for i in floats}
         self.replays = self.replays or [gate.ZERO] * len(self.outputs)
         for draw in range(2 * count):
-            results = first if first is not None else self.run.run(inputs, wanted, self._mode(2 * self.draws + draw))
+            results = first if first is not None else self._drawn(inputs, wanted, 2 * self.draws + draw, 2 * count - draw)
             first = None
             for i in floats:
                 moved = _flat(results[self.outputs[i].value], self.outputs[i])
@@ -295,10 +297,23 @@ class Expected:
         for i in floats:
             self._yard(i).learn(drawn[i][:count], drawn[i][count:])
 
+    def _drawn(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], draw: int, further: int) -> dict[int, torch.Tensor]:
+        """The reference drawn again, of `further` times that it will be now."""
+        if self.recorded is not None and draw == 0:
+            return self.recorded.first(lambda: self.run.run(inputs, wanted, self._mode(draw)))
+        found = None
+        if self.recorded is not None:
+            found = self.recorded.draw(inputs, wanted, lambda: self._mode(draw), self._rounded, self._seed(draw), self._replayed, further)
+        # What was recorded is written again by the next draw.
+        return {v: t.clone() for v, t in found.items()} if found is not None else self.run.run(inputs, wanted, self._mode(draw))
+
+    def _seed(self, draw: int) -> int:
+        return self.seed + 7919 * (draw + 1)
+
     def _mode(self, draw: int, scale: float = 1.0) -> Replay:
         nodes, values = self.run.captured.nodes, self.run.values_read()
         read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & values)
-        return Replay(self.device, self.seed + 7919 * (draw + 1), read, self._rounded, scale, self._replayed)
+        return Replay(self.device, self._seed(draw), read, self._rounded, scale, self._replayed)
 
     def _stores_16_bits(self) -> bool:
         """Whether a node reads what another one made in 16 bits."""

@@ -60,23 +60,54 @@ def _bank(device: torch.device) -> int:
     return max(1 << 21, min(1 << 25, torch.cuda.get_device_properties(device).total_memory >> 12))
 
 
+class Bank:
+    """Random numbers between -1 and 1, and of the normal distribution: [2 * size] each, read from any place."""
+
+    _known: ClassVar[dict[str, Bank]] = {}
+
+    def __init__(self, device: torch.device) -> None:
+        self.size = _bank(device)
+        self.uniform, self.normal = (torch.empty(2 * self.size, dtype=torch.float64, device=device) for _ in range(2))
+        self._generator = torch.Generator(device)
+
+    @classmethod
+    def of(cls, device: torch.device) -> Bank:
+        """The device's, drawn once, which nobody writes into."""
+        key = str(device)
+        if key not in cls._known:
+            cls._known[key] = cls(device)
+            cls._known[key].fill(15485863)
+        return cls._known[key]
+
+    @classmethod
+    def copy(cls, device: torch.device) -> Bank:
+        """One with the same numbers, to be filled with others."""
+        found, known = cls(device), cls.of(device)
+        found.uniform.copy_(known.uniform)
+        found.normal.copy_(known.normal)
+        return found
+
+    @staticmethod
+    def bytes(device: torch.device) -> int:
+        return 4 * 8 * _bank(device)
+
+    def fill(self, seed: int) -> None:
+        self._generator.manual_seed(seed)
+        self.uniform.uniform_(-1, 1, generator=self._generator)
+        self.normal.normal_(generator=self._generator)
+
+
 class Noise:
     """Random numbers, drawn once a device and read from another place each time: one pass over the values is all that noise costs."""
-
-    _banks: ClassVar[dict[str, tuple[torch.Tensor, torch.Tensor]]] = {}
 
     def __init__(self, device: torch.device, seed: int, scale: float = 1.0) -> None:
         self._where = random.Random(seed)
         self._scale = scale
-        size = _bank(device)
-        key = str(device)
-        if key not in self._banks:
-            generator = torch.Generator(device).manual_seed(15485863)
-            uniform = torch.empty(2 * size, dtype=torch.float64, device=device).uniform_(-1, 1, generator=generator)
-            normal = torch.empty(2 * size, dtype=torch.float64, device=device).normal_(generator=generator)
-            self._banks[key] = (uniform, normal)
-        self._uniform, self._normal = self._banks[key]
-        self._size = size
+        self.read(Bank.of(device))
+
+    def read(self, bank: Bank) -> None:
+        """From here on from this one."""
+        self._uniform, self._normal, self._size = bank.uniform, bank.normal, bank.size
 
     def _part(self, bank: torch.Tensor, count: int) -> torch.Tensor:
         start = self._where.randrange(2 * self._size - count)
@@ -374,7 +405,7 @@ class Steps(TorchDispatchMode):
             args[first], args[first + 1] = (self.noise.relative(t.clone(), TF32_UNIT) for t in args[first : first + 2])
         a, b = args[first], args[first + 1]
         result = func(*args, **kwargs)
-        squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul))
+        squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul), self.known)
         if first:
             squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
         return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a) and _alike(b)))
@@ -385,7 +416,7 @@ class Steps(TorchDispatchMode):
             args[0], args[1] = (self.noise.relative(t.clone(), TF32_UNIT) for t in args[:2])
         source, weight, bias = args[0], args[1], args[2]
         result = func(*args, **kwargs)
-        squares = _of_squares(source, weight, lambda a, b: func(a, b, None, *args[3:], **kwargs))
+        squares = _of_squares(source, weight, lambda a, b: func(a, b, None, *args[3:], **kwargs), self.known)
         if bias is not None:
             squares = squares + bias.square().view(-1, *[1] * (result.ndim - 2))
         transposed = bool(args[6])
@@ -405,12 +436,21 @@ def _dense(value: Any) -> Any:
     return value.to_dense() if isinstance(value, torch.Tensor) and value.layout is not torch.strided else value
 
 
-def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], known: Known) -> torch.Tensor:
     """The product of the squares, in fp64, to two digits."""
-    scales = [t.abs().nan_to_num_(0.0, 0.0, 0.0).amax().clamp_min(1e-300) if t.numel() else torch.ones((), dtype=t.dtype, device=t.device) for t in (a, b)]
     enough = torch.bfloat16 if a.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    x, y = (t.div(s).nan_to_num_(0.0, 0.0, 0.0).square_().to(enough) for t, s in zip((a, b), scales, strict=True))
-    return product(x, y).to(torch.float64).mul_((scales[0] * scales[1]).square())
+    (x, largest), (y, largest_of_b) = (_squares(t, enough, known) for t in (a, b))
+    return product(x, y).to(torch.float64).mul_((largest * largest_of_b).square())
+
+
+def _squares(tensor: torch.Tensor, dtype: torch.dtype, known: Known) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of the elements over the largest, and that one. What is not finite counts as 0."""
+    if tensor.is_cuda and tensor.numel() and known.ask(lambda: bool(torch.isfinite(torch.linalg.vector_norm(tensor, math.inf)))):
+        # Weights of a large model are all that such a replay reads: two passes over the doubles, not ten.
+        largest = torch.linalg.vector_norm(tensor, math.inf).clamp_min(1e-300)
+        return torch.div(tensor, largest, out=torch.empty_like(tensor, dtype=dtype)).square_(), largest
+    largest = tensor.abs().nan_to_num_(0.0, 0.0, 0.0).amax().clamp_min(1e-300) if tensor.numel() else tensor.new_ones(())
+    return tensor.div(largest).nan_to_num_(0.0, 0.0, 0.0).square_().to(dtype), largest
 
 
 def _alike(tensor: torch.Tensor) -> bool:

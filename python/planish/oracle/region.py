@@ -20,6 +20,7 @@ from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.noise import ATTENTIONS
+from planish.oracle.recorded import Recorded
 from planish.oracle.regimes import NONFINITE, REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
 from planish.oracle.statistics import FEWEST, Pool
@@ -71,6 +72,8 @@ class Region:
         self._usual_nan = False  # the task's own data give values that are not finite
         self._slicer: Slicer | None = None
         self._exact = self.run  # gives the reference: this, or the same in pieces
+        self._recorded = Recorded(self.run, task.device) if task.device.type == "cuda" and task.module is None else None
+        self._run_takes: int | None = None
         task.regions.add(self)
 
     # -- data --
@@ -291,6 +294,8 @@ class Region:
 
     def forget(self, *seeds: int) -> None:
         """All expectations, or those of these seeds."""
+        if not seeds and self._recorded is not None:
+            self._recorded.forget()
         for key in [key for key in self._cache if not seeds or key[0] in seeds]:
             del self._cache[key]
 
@@ -322,7 +327,9 @@ class Region:
             there = self._room(need)
         if (need := self._peak()) <= there:
             try:
-                return Expected.compute(self._exact, inputs, self.outputs, device, self.accuracy)
+                found = Expected.compute(self._exact, inputs, self.outputs, device, self.accuracy)
+                found.recorded = self._recorded if self._exact is self.run else None
+                return found
             except Exception as error:
                 if not memory.is_exhausted(error):
                     raise
@@ -368,7 +375,9 @@ class Region:
     def _run_bytes(self, in_pieces: bool = True) -> int:
         if in_pieces and isinstance(self._exact, pieces.Pieces):
             return self._exact.bytes
-        return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
+        if self._run_takes is None:
+            self._run_takes = peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
+        return self._run_takes
 
     def _compare_bytes(self) -> int:
         """Of the largest output; its run may have let go of more than that before."""

@@ -373,12 +373,12 @@ struct SkinnyScales {
 template <class P>
 struct SkinnyTable {
   using L = SkinnyLayout<P>;
-  static constexpr int entries = P::table ? P::parts * L::table_rows * L::table_units : 0;
-  static constexpr int each = (entries + L::threads - 1) / L::threads;  ///< of a thread
+  static constexpr int entries = P::table ? L::table_rows * L::table_units : 0;  ///< of a part
+  static constexpr int each = (entries + L::threads - 1) / L::threads;           ///< of a thread
   static constexpr int kinds = L::table_kinds > 0 ? L::table_kinds : 1;
-  static constexpr int most = 6144 / L::threads / kinds;
+  static constexpr int most = 8192 / L::threads / kinds / P::parts;
   static constexpr int ahead = each < 1 ? 1 : each < most ? each : most;
-  u32 held[kinds][ahead];
+  u32 held[kinds][P::parts][ahead];
 
   const typename P::Args& args;
   int first, last;
@@ -395,39 +395,36 @@ struct SkinnyTable {
       for (int i = 0; i < ahead; ++i) {
         const int entry = (from + i) * L::threads + (int)threadIdx.x;
         if (entry >= entries) continue;
-        const Place at(entry);
-        const u32 to = table + ((at.part * L::table_rows + at.row) * L::table_pitch + at.unit) * 4;
+        const u32 to = table + (row(entry) * L::table_pitch + unit(entry)) * 4;
 #pragma unroll
-        for (int kind = 0; kind < L::table_kinds; ++kind)
-          shared_store(to + kind * L::table_words * 4, __uint_as_float(held[kind][i]));
+        for (int part = 0; part < P::parts; ++part)
+#pragma unroll
+          for (int kind = 0; kind < L::table_kinds; ++kind)
+            shared_store(to + (kind * L::table_words + part * L::table_rows * L::table_pitch) * 4,
+                         __uint_as_float(held[kind][part][i]));
       }
     }
   }
 
  private:
   /// Neighbouring threads read what lies side by side: words of several rows have the scales of these there.
-  struct Place {
-    int part, row, unit;
-    PL_DEVICE explicit Place(int entry) {
-      part = entry / (L::table_rows * L::table_units);
-      const int at = entry % (L::table_rows * L::table_units);
-      row = L::paired ? at % L::table_rows : at / L::table_units;
-      unit = L::paired ? at / L::table_rows : at % L::table_units;
-    }
-  };
+  static PL_DEVICE int row(int entry) { return L::paired ? entry % L::table_rows : entry / L::table_units; }
+  static PL_DEVICE int unit(int entry) { return L::paired ? entry / L::table_rows : entry % L::table_units; }
 
+  /// Parts may have pointers of their own: a branch for each load would have one wait for the other.
   PL_DEVICE void load(int from) {
     if constexpr (P::table) {
 #pragma unroll
-      for (int i = 0; i < ahead; ++i) {
-        const int entry = (from + i) * L::threads + (int)threadIdx.x;
-        const Place at(entry);
-        const int piece = at.unit * L::table_run;
-        const bool there = entry < entries && first + at.row < last && piece < L::pieces;
-        if constexpr (L::scales)
-          held[0][i] = there ? SkinnyScales<P>::scale_of(args, at.part, first + at.row, piece) : 0u;
-        if constexpr (P::zeroed)
-          held[kinds - 1][i] = there ? skinny_zero<P>(P::zero_point(args, at.part, first + at.row, piece)) : 0u;
+      for (int part = 0; part < P::parts; ++part) {
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+          const int entry = (from + i) * L::threads + (int)threadIdx.x, at = first + row(entry);
+          const int piece = unit(entry) * L::table_run;
+          const bool there = entry < entries && at < last && piece < L::pieces;
+          if constexpr (L::scales) held[0][part][i] = there ? SkinnyScales<P>::scale_of(args, part, at, piece) : 0u;
+          if constexpr (P::zeroed)
+            held[kinds - 1][part][i] = there ? skinny_zero<P>(P::zero_point(args, part, at, piece)) : 0u;
+        }
       }
     }
   }

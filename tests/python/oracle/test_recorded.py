@@ -1,0 +1,156 @@
+"""What a recorded replay gives, with a record that runs the call again in place of a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from planish.oracle import recorded
+from planish.oracle.gate import Accuracy
+from planish.oracle.noise import Bank
+from planish.oracle.recorded import Recorded, Results
+from planish.oracle.region import Region
+from planish.oracle.task import Task
+
+CODE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(32, 64).bfloat16(), torch.nn.Linear(64, 16).bfloat16()
+    def forward(self, x):
+        return self.b(torch.nn.functional.gelu(self.a(x))).softmax(-1)
+def get_inputs():
+    return [torch.randn(48, 32).bfloat16()]
+def get_init_inputs():
+    return []
+"""
+
+
+class Log:
+    def __init__(self) -> None:
+        self.recordings, self.replays = 0, 0
+
+    def record(self, call: Callable[[], Results]) -> tuple[Callable[[], None], Results]:
+        self.recordings += 1
+        results = {value: tensor.clone() for value, tensor in call().items()}
+
+        def again() -> None:
+            self.replays += 1
+            for value, tensor in call().items():
+                results[value].copy_(tensor)
+
+        return again, results
+
+
+@pytest.fixture
+def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Region:
+    monkeypatch.setattr(recorded, "_WORTH_SECONDS", 0.0)
+    (tmp_path / "task.py").write_text(CODE)
+    task = Task(str(tmp_path / "task.py"), torch.device("cpu"), str(tmp_path / "blobs"))
+    outputs = [o["value"] for o in task.graph["outputs"]]
+    return Region(task, "task", range(len(task.graph["nodes"])), task.inputs, outputs, Accuracy("eager"))
+
+
+def drawn(region: Region, record: Any, seed: int = 5, data: Any = None) -> tuple[list[torch.Tensor], Any]:
+    """The honest draws of a data set, eight runs of which a candidate asked for."""
+    region._recorded = None if record is None else Recorded(region.run, torch.device("cpu"), record)
+    return again(region, seed, data)
+
+
+def again(region: Region, seed: int, data: Any) -> tuple[list[torch.Tensor], Any]:
+    if data is None:
+        data = region.create(seed, "task")
+    else:
+        region.fill(data, seed, "task")
+    expected = region.expected(data)
+    inputs = data.input_tensors()
+    expected._replay(inputs, 1)
+    expected._replay(inputs, 3)
+    found = list(expected._yard(0)._honest)
+    region.forget(seed)
+    return found, data
+
+
+def test_the_first_results_are_those_of_a_run_and_the_others_of_other_noise(region: Region) -> None:
+    plain, _ = drawn(region, None)
+    log = Log()
+    found, data = drawn(region, log.record)
+    assert (log.recordings, log.replays) == (1, 6)
+    # eager, correct rounding, then draws 1 and 5 to 7; 2 to 4 went to the noise, of which the first was recorded.
+    assert len(plain) == len(found) == 6 and all(torch.equal(a, b) for a, b in zip(plain[:3], found[:3], strict=True))
+    others = [*plain[3:], *found[3:]]
+    assert all(not torch.equal(a, b) for i, a in enumerate(others) for b in others[:i])
+    spread = [float((draw.double() - plain[1].double()).square().mean()) for draw in others]
+    assert max(spread) < 3 * min(spread)
+    # The next data in the same buffers: draws 1 to 7 of the same record, and the same numbers each time.
+    second, _ = again(region, 6, data)
+    assert (log.recordings, log.replays) == (1, 13)
+    third, _ = again(region, 6, data)
+    assert log.recordings == 1 and all(torch.equal(a, b) for a, b in zip(second, third, strict=True))
+    data.free()
+
+
+def test_other_buffers_and_other_answers_are_recorded_anew(region: Region) -> None:
+    log = Log()
+    _, data = drawn(region, log.record)
+    _, other = again(region, 6, None)
+    assert log.recordings == 2
+    answers = region._recorded
+    assert answers is not None
+    answers._key = (*answers._key[:3], ())
+    again(region, 7, other)
+    assert log.recordings == 3
+    region.forget()
+    again(region, 8, other)
+    assert log.recordings == 4
+    data.free()
+    other.free()
+
+
+def test_what_cannot_be_recorded_runs_as_ever(region: Region) -> None:
+    plain, data = drawn(region, None)
+
+    def refuses(call: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    found, _ = drawn(region, refuses, data=data)
+    assert all(torch.equal(a, b) for a, b in zip(plain, found, strict=True))
+    assert region._recorded is not None and region._recorded._refused
+    data.free()
+
+
+def test_a_record_that_gives_other_results_is_not_believed(region: Region) -> None:
+    plain, data = drawn(region, None)
+
+    def lies(call: Callable[[], Results]) -> tuple[Callable[[], None], Results]:
+        results = {value: tensor + 1e-9 for value, tensor in call().items()}
+        return lambda: None, results
+
+    found, _ = drawn(region, lies, data=data)
+    assert all(torch.equal(a, b) for a, b in zip(plain, found, strict=True))
+    data.free()
+
+
+def test_a_record_wants_memory(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    monkeypatch.setattr("planish.oracle.memory.available", lambda device: Bank.bytes(device))
+    _, data = drawn(region, log.record)
+    assert log.recordings == 0
+    data.free()
+
+
+def test_a_bank_is_filled_by_its_seed() -> None:
+    device = torch.device("cpu")
+    bank = Bank.copy(device)
+    assert torch.equal(bank.uniform, Bank.of(device).uniform) and torch.equal(bank.normal, Bank.of(device).normal)
+    bank.fill(1)
+    first = bank.uniform.clone()
+    bank.fill(2)
+    assert not torch.equal(first, bank.uniform)
+    bank.fill(1)
+    assert torch.equal(first, bank.uniform) and float(first.abs().max()) <= 1
+    assert not torch.equal(first, Bank.of(device).uniform)
