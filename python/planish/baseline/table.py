@@ -597,7 +597,7 @@ class Table:
         self._ready(index)
         args, kwargs = wide = pytree.tree_map(_wide, self.sets[index])
         default = torch.get_default_dtype()
-        from planish.oracle.agreement import in_double, is_large, twin_of  # with what captures, for which nobody else here has a use
+        from planish.oracle.agreement import is_large, result_in_double, twin_of  # with what captures, for which nobody else here has a use
 
         # Random numbers are the task's own, drawn in its types; of large parameters no second set in double may fit.
         throughout = throughout or bool(self._draws) or any(map(is_large, self.model.parameters()))
@@ -607,7 +607,7 @@ class Table:
             if throughout:
                 model = twin_of(self.model, self._separate)
                 self._ready(index)
-                result = in_double(model, args, kwargs)
+                result = result_in_double(model, args, kwargs, lambda model, args, kwargs: model(*args, **kwargs))
             else:
                 from planish.capture.grouped import GroupedInDouble  # likewise with what captures
 

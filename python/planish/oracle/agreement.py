@@ -47,9 +47,15 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """The tensors that `model` returns, computed in double throughout: casts, constants and created tensors included. `model` is changed, but for
-    its large parameters, which become doubles where they are used: all at once may not fit. Raises Undecided where that cannot be done; exhausted
-    memory as torch does."""
+    """The tensors that `model` gives as a graph would (`answer_of`), computed in double. See result_in_double()."""
+    found = result_in_double(model, args, kwargs, answer_of)
+    return [leaf.detach() for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]
+
+
+def result_in_double(model: torch.nn.Module, args: Any, kwargs: Any, ask: Callable[[torch.nn.Module, Any, Any], Any]) -> Any:
+    """What `ask` finds of the model and its call, computed in double throughout: casts, constants and created tensors included. `model` is changed, but for
+    its large parameters, which become doubles where they are used: all at once may not fit. Tensors of the call that are doubles already may be written
+    into. Raises Undecided where that cannot be done; exhausted memory as torch does."""
     try:
         large = {p.data_ptr() for p in model.parameters() if is_large(p)}
         types = {name: t.dtype for name, t in _state(model)}
@@ -59,23 +65,22 @@ def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tens
                 named(tensor, types[name])
         args, kwargs = pytree.tree_map(lambda x: named(promote(x), x.dtype) if isinstance(x, torch.Tensor) else x, (args, kwargs))
         with promoting(types=False):
-            result = answer_of(model, args, kwargs)
+            return ask(model, args, kwargs)
     except (Undecided, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
         if "can't allocate memory" in str(error):
             raise
         raise Undecided(str(error)) from error
-    return [leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def is_large(parameter: torch.nn.Parameter) -> bool:
-    """Whether in_double() leaves it as it is."""
+    """Whether result_in_double() leaves it as it is."""
     return parameter.numel() >= _LARGE
 
 
 def twin_of(model: torch.nn.Module, rebuild: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    """A model for in_double(): a copy that shares the large parameters, else, where it cannot be copied, another one."""
+    """A model for result_in_double(): a copy that shares the large parameters, else, where it cannot be copied, another one."""
     try:
         return copy.deepcopy(model, {id(p): p for p in model.parameters() if is_large(p)})
     except Exception:  # whatever a class of the user's raises when it is copied
