@@ -21,31 +21,73 @@ bool is_no_faster(const Evaluation& now, const Evaluation& before) {
 /// Ways that gained clearly are taken together first, the others one more at a time: a network has dozens. They are
 /// compared on one fresh seed, and what comes of it goes through the whole contract.
 Status WholeComposer::compose() {
-  PLANISH_CHECK(compose_with({}, true));
   const auto standings = search_.standings(true);
-  std::vector<std::size_t> clear, others;
+  std::vector<std::size_t> clear, others, whole_ways;
   for (const std::size_t fusion : search_.close_fusions(true)) {
     const search::FusionPlan& way = search_.fusions().all()[fusion];
     if (way.whole) {
-      if (run_.cancelled()) break;
-      PLANISH_CHECK(compose_with({fusion}, true));
+      whole_ways.push_back(fusion);
       continue;
     }
     const double before = search::FusionPlans::replaced_ms(way, standings);
     const bool gains = search_.fusions().gain(way, standings).value_or(0) > search::close_way * before;
     (gains ? clear : others).push_back(fusion);
   }
+  // The contract of a network takes as long as everything else here: most often once is enough.
+  if (whole_ways.empty() && !is_one_region()) {
+    PLANISH_TRY(const bool proved, compose_before_proof(clear, others));
+    if (proved) return {};
+  }
+  PLANISH_CHECK(compose_with({}, true));
+  for (const std::size_t fusion : whole_ways) {
+    if (run_.cancelled()) break;
+    PLANISH_CHECK(compose_with({fusion}, true));
+  }
   // What is not proved by the end of the time does not displace what is.
   const Whole first = whole_;
-  auto refined = refine(first, std::move(clear), others);
+  auto refined = refine(first, clear, others);
   if (!refined && first.evaluation.ok()) whole_ = first;
   return refined;
 }
 
-/// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract, of
-/// all of that, of the ways alone, and of neither.
-Status WholeComposer::refine(const Whole& first, std::vector<std::size_t> clear,
-                             const std::vector<std::size_t>& others) {
+/// Everything on one fresh seed, then the whole contract: of all of that, else of the ways alone, else of neither.
+/// False, and nothing has changed, where none passes or is faster.
+Result<bool> WholeComposer::compose_before_proof(const std::vector<std::size_t>& clear,
+                                                 const std::vector<std::size_t>& others) {
+  const Whole before = whole_;
+  const auto all = [&]() -> Result<bool> {
+    PLANISH_TRY(const bool taken, compose_with({}, false));
+    if (!taken) return false;
+    std::vector<Whole> stages{whole_};
+    PLANISH_TRY(const auto fusions, cut_otherwise(clear, others));
+    if (!fusions.empty()) stages.push_back(whole_);
+    PLANISH_TRY(const bool completed, complete());
+    if (completed) stages.push_back(whole_);
+    while (!stages.empty()) {
+      whole_ = std::move(stages.back());
+      stages.pop_back();
+      PLANISH_TRY(auto proved, run_.evaluate(whole_.program, true));
+      if (proved.ok()) {
+        if (is_no_faster(proved, before.evaluation)) return false;
+        whole_.evaluation = std::move(proved);
+        return true;
+      }
+      if (stages.empty()) break;
+      run_.note(fmt::format("a program that seemed faster fails ({})", name(proved.outcome)));
+      // What ships is proved once more: the last of them has the best chance where there is no time for all.
+      const double proof = proved.test ? proved.test->seconds : 0;
+      if (stages.size() > 1 && run_.left() < 3 * proof) stages.resize(1);
+    }
+    return false;
+  };
+  auto done = all();
+  if (!done || !*done) whole_ = before;
+  return done;
+}
+
+/// Other ways to cut the task, on one fresh seed. What came of it is the whole; the ways that it took.
+Result<std::vector<std::size_t>> WholeComposer::cut_otherwise(std::vector<std::size_t> clear,
+                                                              const std::vector<std::size_t>& others) {
   std::vector<std::size_t> fusions;
   bool taken = false;
   if (clear.size() > 1 && !run_.cancelled()) {
@@ -59,6 +101,14 @@ Status WholeComposer::refine(const Whole& first, std::vector<std::size_t> clear,
     PLANISH_TRY(taken, compose_with(fusions, false));
     if (!taken) fusions.pop_back();
   }
+  return fusions;
+}
+
+/// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract, of
+/// all of that, of the ways alone, and of neither.
+Status WholeComposer::refine(const Whole& first, const std::vector<std::size_t>& clear,
+                             const std::vector<std::size_t>& others) {
+  PLANISH_TRY(const std::vector<std::size_t> fusions, cut_otherwise(clear, others));
   const Whole cut = whole_;
   PLANISH_TRY(const bool completed, complete());
   if (completed) {

@@ -55,7 +55,10 @@ class WholeComposer {
   std::vector<std::size_t> planned_ways() const { return planned(whole_.fusions); }
 
  private:
-  Status refine(const Whole& first, std::vector<std::size_t> clear, const std::vector<std::size_t>& others);
+  Result<bool> compose_before_proof(const std::vector<std::size_t>& clear, const std::vector<std::size_t>& others);
+  Result<std::vector<std::size_t>> cut_otherwise(std::vector<std::size_t> clear,
+                                                 const std::vector<std::size_t>& others);
+  Status refine(const Whole& first, const std::vector<std::size_t>& clear, const std::vector<std::size_t>& others);
   Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full);
   Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions, bool full);
   Result<bool> in_another_form(std::optional<std::vector<Choice>> choices);

@@ -150,7 +150,8 @@ class FakeEvaluator : public EvaluatorApi {
   double way_ms = 0;                ///< what the whole takes beside, where it is cut another way
   std::set<std::string> no_region;  ///< that cannot be described
   std::vector<std::string> described;
-  std::set<std::string> wrong;  ///< programs of the whole with one of these in them fail
+  std::set<std::string> wrong;          ///< programs of the whole with one of these in them fail
+  std::set<std::string> wrong_at_full;  ///< the same, through the whole contract
   std::optional<ErrorKind> open_fails;
   int gone_after = 0;  ///< evaluations until the evaluator dies; 0: never
   bool shipped_verifies = true;
@@ -233,6 +234,10 @@ class FakeEvaluator : public EvaluatorApi {
     out.outcome = Outcome::ok;
     for (const std::string& bad : wrong) {
       if (whole && request.program.text().find(bad) != std::string::npos) out.outcome = Outcome::wrong;
+    }
+    for (const std::string& bad : wrong_at_full) {
+      if (whole && request.level == "full" && request.program.text().find(bad) != std::string::npos)
+        out.outcome = Outcome::wrong;
     }
     if (!out.ok()) return out;
     out.bench = BenchReport{};

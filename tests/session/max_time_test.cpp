@@ -1,6 +1,8 @@
 // Runs that have an end: what each phase leaves where the time of --max-time is over in it, and what is not begun.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "flow_world.h"
 #include "session/result_text.h"
@@ -125,18 +127,24 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
   }
 }
 
-TEST_CASE("another way is not proved where that would take the time of the proof of what ships") {
-  for (const bool long_proof : {false, true}) {
-    World world;
-    world.evaluator.clock = &world.clock;
-    world.evaluator.regions = 2;
-    world.planner.other_way = true;
-    world.evaluator.way_ms = -10;
-    world.request.max_seconds = 200;
-    world.evaluator.proof_seconds = long_proof ? 110 : 10;
-    auto result = world.run();
-    REQUIRE(result);
-    CHECK(result->outcome == "improved");
-    CHECK(world.shipper.shipped.back().program == (long_proof ? "whole;r0=9;r1=9" : "whole;way0;r2=9"));
+TEST_CASE("what another way comes to is proved once, and where that fails what is without it") {
+  for (const bool fails : {false, true}) {
+    for (const bool long_proof : {false, true}) {
+      World world;
+      world.evaluator.clock = &world.clock;
+      world.evaluator.regions = 2;
+      world.planner.other_way = true;
+      world.evaluator.way_ms = -10;
+      if (fails) world.evaluator.wrong_at_full = {"way0"};
+      world.request.max_seconds = 200;
+      world.evaluator.proof_seconds = long_proof ? 110 : 10;
+      auto result = world.run();
+      REQUIRE(result);
+      CHECK(result->outcome == "improved");
+      CHECK(world.shipper.shipped.back().program == (fails ? "whole;r0=9;r1=9" : "whole;way0;r2=9"));
+      // On one seed, then at once through the whole contract; what is without it has passed one seed before that.
+      CHECK(std::ranges::count(world.evaluator.evaluated, "whole;way0;r2=9") == 2);
+      CHECK(std::ranges::count(world.evaluator.evaluated, "whole;r0=9;r1=9") == (fails ? 2 : 1));
+    }
   }
 }
