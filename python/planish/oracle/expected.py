@@ -18,7 +18,7 @@ from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode
 from planish.oracle.noise import Replay
-from planish.oracle.recorded import Recorded
+from planish.oracle.recorded import Ask, Recorded
 from planish.oracle.statistics import Pool, View, Yardstick, needs_noise
 
 _OVERFLOWS = 11.0  # the exponential of more is no 16-bit float
@@ -299,21 +299,23 @@ class Expected:
 
     def _drawn(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], draw: int, further: int) -> dict[int, torch.Tensor]:
         """The reference drawn again, of `further` times that it will be now."""
-        if self.recorded is not None and draw == 0:
-            return self.recorded.first(lambda: self.run.run(inputs, wanted, self._mode(draw)))
-        found = None
-        if self.recorded is not None:
-            found = self.recorded.draw(inputs, wanted, lambda: self._mode(draw), self._rounded, self._seed(draw), self._replayed, further)
-        # What was recorded is written again by the next draw.
-        return {v: t.clone() for v, t in found.items()} if found is not None else self.run.run(inputs, wanted, self._mode(draw))
+
+        def run() -> dict[int, torch.Tensor]:
+            return self.run.run(inputs, wanted, self._mode(draw))
+
+        if self.recorded is None:
+            return run()
+        ask = Ask(inputs, wanted, lambda answers: self._mode(draw, answers=answers), self._rounded, self._seed(draw), self._replayed)
+        found = self.recorded.further(ask, further) if self._replayed else self.recorded.first(ask, run)
+        return found if found is not None else run()
 
     def _seed(self, draw: int) -> int:
         return self.seed + 7919 * (draw + 1)
 
-    def _mode(self, draw: int, scale: float = 1.0) -> Replay:
+    def _mode(self, draw: int, scale: float = 1.0, answers: dict[str, Any] | None = None) -> Replay:
         nodes, values = self.run.captured.nodes, self.run.values_read()
         read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & values)
-        return Replay(self.device, self._seed(draw), read, self._rounded, scale, self._replayed)
+        return Replay(self.device, self._seed(draw), read, self._rounded, scale, self._replayed if answers is None else answers)
 
     def _stores_16_bits(self) -> bool:
         """Whether a node reads what another one made in 16 bits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -156,6 +156,10 @@ class Noise:
         return self._along(tensor, self._uniform, lambda values, noise, _: erring.rounded(values, noise, dtype, 0.5 * self._scale))
 
 
+Answer = bool | torch.Tensor  # one that holds a boolean
+Question = Callable[[], Answer]
+
+
 class Replay(Double):
     """An interpretation in fp64 in which every step errs as eager's may. `tf32`: operations whose fp32 operands are rounded to TF32."""
 
@@ -194,7 +198,7 @@ class Replay(Double):
         sources = {t.untyped_storage().data_ptr() for t in operands}
 
         def stored(r: torch.Tensor | None, d: torch.dtype | None) -> torch.Tensor | None:
-            if r is None or d is None or not _stored(r, d, sources) or asked.ask(partial(_needs_no_rounding, r)):
+            if r is None or d is None or not _stored(r, d, sources) or asked.ask(*_of_some_and_all(r)):
                 return r
             if name in _ADDS and asked.ask(partial(_is_huge, r)):
                 return _within_least(self.noise.rounding(r.clone(), d), r, operands)
@@ -225,9 +229,9 @@ def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set
     return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
 
 
-def _is_huge(result: torch.Tensor) -> bool:
+def _is_huge(result: torch.Tensor) -> Answer:
     """Whether some finite element is so large that others vanish beside it: the least number of a type, as a mask adds it."""
-    return result.numel() > 0 and bool(result.abs().nan_to_num_(0, 0, 0).max() > _HUGE)
+    return result.numel() > 0 and result.abs().nan_to_num_(0, 0, 0).max() > _HUGE
 
 
 def _within_least(moved: torch.Tensor, result: torch.Tensor, operands: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -239,10 +243,14 @@ def _within_least(moved: torch.Tensor, result: torch.Tensor, operands: Sequence[
     return torch.where(torch.isfinite(least), torch.clamp(moved, result - least, result + least), moved)
 
 
-def _needs_no_rounding(result: torch.Tensor) -> bool:
+def _needs_no_rounding(result: torch.Tensor) -> Answer:
     """Whether every element has 8 significant bits or fewer, as edges of bins and powers of two have: arithmetic that rounds once leaves it as it is,
     and what it is compared with may not lie on its other side."""
-    return result.is_floating_point() and all(bool((some == some.bfloat16().to(some.dtype)).all()) for some in (sample(result), result))
+    return result.is_floating_point() and (result == result.bfloat16().to(result.dtype)).all()
+
+
+def _of_some_and_all(result: torch.Tensor) -> tuple[Question, Question]:
+    return lambda: _needs_no_rounding(sample(result)), lambda: _needs_no_rounding(result)
 
 
 class Known:
@@ -252,12 +260,41 @@ class Known:
     def __init__(self, answers: dict[str, Any], node: str) -> None:
         self._answers, self._node, self._asked = answers, node, 0
 
-    def ask(self, question: Callable[[], bool]) -> bool:
+    def ask(self, *questions: Question) -> bool:
+        """Whether all are answered with yes."""
         key = f"{self._node}?{self._asked}"
         self._asked += 1
+        if isinstance(self._answers, Assumed):
+            return self._answers.take(key, questions)
         if key not in self._answers:
-            self._answers[key] = question()
+            self._answers[key] = all(bool(question()) for question in questions)
         return bool(self._answers[key])
+
+
+class Assumed(dict[str, Any]):
+    """Answers that a run takes as given. Whether they are right is left on the device, so that a recorded run tells whether it is one of its data."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        super().__init__(answers)
+        self._right: list[torch.Tensor] = []
+
+    def take(self, key: str, questions: Sequence[Question]) -> bool:
+        assumed, answers = bool(self[key]), [question() for question in questions]
+        if not all(answer for answer in answers if isinstance(answer, bool)):
+            if assumed:
+                raise RuntimeError("another answer than is assumed")
+            return False
+        told = [answer for answer in answers if isinstance(answer, torch.Tensor)]
+        yes = torch.stack(told).all() if told else None
+        if yes is not None:
+            self._right.append(yes if assumed else ~yes)
+        elif not assumed:
+            raise RuntimeError("another answer than is assumed")
+        return assumed
+
+    def hold(self, device: torch.device) -> torch.Tensor:
+        """Whether all of them are right."""
+        return torch.stack(self._right).all() if self._right else torch.ones((), dtype=torch.bool, device=device)
 
 
 class Steps(TorchDispatchMode):
@@ -293,7 +330,7 @@ class Steps(TorchDispatchMode):
         pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
         if pointwise and (name not in _COMPOSED or func not in decomposition_table):
             result, once = func(*args, **kwargs), name in _ROUNDED_ONCE
-            if once and isinstance(result, torch.Tensor) and self.known.ask(lambda: _needs_no_rounding(result)):
+            if once and isinstance(result, torch.Tensor) and self.known.ask(*_of_some_and_all(result)):
                 return result
             if name in _ADDS and isinstance(result, torch.Tensor) and self.known.ask(lambda: _is_huge(result)):
                 return _within_least(self._each(result.clone(), operands, self.unit), result, operands)
@@ -408,7 +445,7 @@ class Steps(TorchDispatchMode):
         squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul), self.known)
         if first:
             squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
-        return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a) and _alike(b)))
+        return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a), lambda: _alike(b)))
 
     def _convolution(self, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
         args = list(args)
@@ -421,7 +458,7 @@ class Steps(TorchDispatchMode):
             squares = squares + bias.square().view(-1, *[1] * (result.ndim - 2))
         transposed = bool(args[6])
         terms = weight.numel() / max(1, weight.shape[1] if transposed else weight.shape[0])
-        return self._reduced(result, squares, terms, self.known.ask(lambda: _alike(source) and _alike(weight)))
+        return self._reduced(result, squares, terms, self.known.ask(lambda: _alike(source), lambda: _alike(weight)))
 
 
 #: Pointwise operators that are computed in steps; of all others torch's decompositions are another spelling.
@@ -445,7 +482,7 @@ def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tenso
 
 def _squares(tensor: torch.Tensor, dtype: torch.dtype, known: Known) -> tuple[torch.Tensor, torch.Tensor]:
     """Of the elements over the largest, and that one. What is not finite counts as 0."""
-    if tensor.is_cuda and tensor.numel() and known.ask(lambda: bool(torch.isfinite(torch.linalg.vector_norm(tensor, math.inf)))):
+    if tensor.is_cuda and tensor.numel() and known.ask(lambda: torch.isfinite(torch.linalg.vector_norm(tensor, math.inf))):
         # Weights of a large model are all that such a replay reads: two passes over the doubles, not ten.
         largest = torch.linalg.vector_norm(tensor, math.inf).clamp_min(1e-300)
         return torch.div(tensor, largest, out=torch.empty_like(tensor, dtype=dtype)).square_(), largest
@@ -453,9 +490,9 @@ def _squares(tensor: torch.Tensor, dtype: torch.dtype, known: Known) -> tuple[to
     return tensor.div(largest).nan_to_num_(0.0, 0.0, 0.0).square_().to(dtype), largest
 
 
-def _alike(tensor: torch.Tensor) -> bool:
+def _alike(tensor: torch.Tensor) -> Answer:
     """Whether a large part of what is summed is one number other than zero."""
-    return tensor.numel() > 1 and float(_share(sample(tensor)[:4096])) >= _SHARE
+    return tensor.numel() > 1 and _share(sample(tensor)[:4096]) >= _SHARE
 
 
 def _share(some: torch.Tensor) -> torch.Tensor:
@@ -466,7 +503,7 @@ def _share(some: torch.Tensor) -> torch.Tensor:
     return equal.double().mean(-1).max()
 
 
-def _alike_along(source: torch.Tensor, dims: Any) -> bool:
+def _alike_along(source: torch.Tensor, dims: Any) -> Answer:
     """The same of what most single sums add up, by a few of them."""
     along = {d % max(1, source.ndim) for d in ([dims] if isinstance(dims, int) else dims or range(source.ndim))}
     kept = [d for d in range(source.ndim) if d not in along]
@@ -478,7 +515,7 @@ def _alike_along(source: torch.Tensor, dims: Any) -> bool:
         for d in kept:
             place[d] = (pick * 2654435761 + 40503 * d) % source.shape[d]
         shares.append(_share(source[tuple(place)].reshape(-1)[:LANES]))
-    return float(torch.stack(shares).median()) >= _SHARE
+    return torch.stack(shares).median() >= _SHARE
 
 
 def _finite(deviation: torch.Tensor) -> torch.Tensor:
