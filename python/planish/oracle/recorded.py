@@ -19,6 +19,8 @@ from planish.oracle.interpret import Interpreter
 from planish.oracle.noise import Assumed, Bank, Replay
 
 _WORTH_SECONDS, _WORTH_DRAWS, _WORTH_SETS = 0.1, 3, 2
+_WORTH_OPERATORS = 256  # few of them keep the device busy by themselves
+_SHARE = 0.1  # of the device's memory, which a record holds for as long as its region has data
 _ROOM = 1.25  # times what a run takes of memory, beside what others may ask for meanwhile
 _SLACK = 1 << 31
 _RIGHT = -1  # among the values of a recorded run: whether it is one of its data
@@ -58,7 +60,8 @@ class Recorded:
     def __init__(self, run: Interpreter, device: torch.device, record: Record = as_graph) -> None:
         self._run, self._device, self._record = run, device, record
         self._seconds, self._bytes, self._sets = 0.0, 0, 0
-        self._refused = False  # something in it cannot be recorded
+        self._memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 1 << 62
+        self._refused = len(run.nodes) < _WORTH_OPERATORS  # or something in it cannot be recorded
         self._trusted = False  # what was recorded has been compared with a run
         self.forget()
 
@@ -96,7 +99,8 @@ class Recorded:
         if self._refused or self._seconds < _WORTH_SECONDS or (draws < _WORTH_DRAWS and self._sets < _WORTH_SETS):
             return None
         self.forget()
-        if memory.available(self._device) < _ROOM * self._bytes + Bank.bytes(self._device) + _SLACK:
+        takes = int(_ROOM * self._bytes) + Bank.bytes(self._device)
+        if takes > _SHARE * self._memory or memory.available(self._device) < takes + _SLACK:
             return None
         return self._begin(ask)
 

@@ -49,6 +49,7 @@ class Log:
 @pytest.fixture
 def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Region:
     monkeypatch.setattr(recorded, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(recorded, "_WORTH_OPERATORS", 1)
     (tmp_path / "task.py").write_text(CODE)
     task = Task(str(tmp_path / "task.py"), torch.device("cpu"), str(tmp_path / "blobs"))
     outputs = [o["value"] for o in task.graph["outputs"]]
@@ -132,11 +133,20 @@ def test_a_record_that_gives_other_results_is_not_believed(region: Region) -> No
     data.free()
 
 
-def test_a_record_wants_memory(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_wants_memory_and_many_operators(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
-    monkeypatch.setattr("planish.oracle.memory.available", lambda device: Bank.bytes(device))
-    _, data = drawn(region, log.record)
+    with monkeypatch.context() as patch:
+        patch.setattr("planish.oracle.memory.available", lambda device: Bank.bytes(device))
+        _, data = drawn(region, log.record)
+    with monkeypatch.context() as patch:
+        patch.setattr(recorded, "_SHARE", 0.0)
+        drawn(region, log.record, data=data)
+    with monkeypatch.context() as patch:
+        patch.setattr(recorded, "_WORTH_OPERATORS", 256)
+        drawn(region, log.record, data=data)
     assert log.recordings == 0
+    drawn(region, log.record, data=data)
+    assert log.recordings == 1
     data.free()
 
 
@@ -155,6 +165,7 @@ def test_a_bank_is_filled_by_its_seed() -> None:
 
 def test_data_with_other_answers_are_run_and_recorded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(recorded, "_WORTH_OPERATORS", 1)
     # Whole numbers in bf16 need no rounding, others do.
     (tmp_path / "task.py").write_text(
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        y = x * 3\n        return (y + 1).softmax(-1)\n"
