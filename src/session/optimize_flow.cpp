@@ -627,6 +627,10 @@ class Flow {
     request.session = opened_.session;
     request.path = shipped_.folder.string();
     request.own_code = !shipped_.baseline.empty();
+    if (shipped_.baseline == "eager") {  // its errors are the gate: other data have nothing to say of it
+      request.level = "screen";
+      request.seeds = 1;
+    }
     request.time = request.beside = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
     request.memory_check = request_.memory_check && shipped_.baseline.empty();
     return world_.evaluator.verify(request);
@@ -692,9 +696,7 @@ class Flow {
     if (solution) take_times_of_solution();
     bool faster = compare_times(result_);
     if (result_.reason.empty() && !solution) PLANISH_CHECK(judge_precision_by_region());
-    if (result_.reason.empty() && !degenerate_.empty()) {
-      result_.reason = degenerate_words(degenerate_);
-    }
+    if (result_.reason.empty() && !degenerate_.empty()) result_.reason = degenerate_words(degenerate_);
     // Proved, and nothing to compare it with: it stays, and claims nothing.
     const bool untimed = !result_.out_of_time.empty() && !claim_path.empty() && !compared();
     if (result_.reason.empty() && !faster && !untimed) {
@@ -809,20 +811,19 @@ class Flow {
     for (const ClaimTime& time : result_.times) {
       if (time.error && time.name != "shipped" && time.error->kind == "wrong_when_timed")
         refuse(time.name, fault_of(*time.error));
-    }
-    for (const ClaimTime& time : result_.times) {
-      if (time.error && out_of_time(Status(std::unexpected(*time.error)))) break;
+      if (time.error) (void)out_of_time(Status(std::unexpected(*time.error)));
     }
     return {};
   }
 
   /// Whether what ships and a baseline have times, or one is missing for another reason than the end of the time.
   bool compared() const {
-    const auto late = [](const ClaimTime& time) { return time.error && time.error->kind == "out_of_time"; };
-    const auto shipped = std::ranges::find(result_.times, "shipped", &ClaimTime::name);
-    if (shipped == result_.times.end() || late(*shipped)) return false;
-    return std::ranges::any_of(result_.times,
-                               [&](const ClaimTime& time) { return time.name != "shipped" && !late(time); });
+    const auto timed = [&](bool shipped) {
+      return std::ranges::any_of(result_.times, [&](const ClaimTime& time) {
+        return (time.name == "shipped") == shipped && (!time.error || time.error->kind != "out_of_time");
+      });
+    };
+    return timed(true) && timed(false);
   }
 
   /// A baseline that does not pass the gate itself is no measure, and cannot ship: they are verified, from the fastest,
