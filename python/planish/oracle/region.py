@@ -71,6 +71,7 @@ class Region:
         self._usual_nan = False  # the task's own data give values that are not finite
         self._slicer: Slicer | None = None
         self._exact = self.run  # gives the reference: this, or the same in pieces
+        self._peaks: dict[Interpreter, int] = {}
         task.regions.add(self)
 
     # -- data --
@@ -355,7 +356,13 @@ class Region:
         return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
 
     def _peak(self, in_pieces: bool = True) -> int:
-        """What an expectation takes: eager's results, the run in fp64 (the whole, or in pieces where it is), and comparing the two."""
+        """What an expectation takes: eager's results, the run in fp64 (the whole, or in pieces where it is), and comparing the two. The same for all data."""
+        exact = self._exact if in_pieces else self.run
+        if exact not in self._peaks:
+            self._peaks[exact] = self._peak_of(in_pieces)
+        return self._peaks[exact]
+
+    def _peak_of(self, in_pieces: bool) -> int:
         values = self.task.graph["values"]
         wanted = list(dict.fromkeys(v for _, v in self.outputs))
         eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in wanted)
