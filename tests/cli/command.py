@@ -23,13 +23,19 @@ class Home:
     path: Path
     #: Variables of all its commands.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: Where its store lies, if not in `path`. What one evaluator is to hide from guests that wait: guests that were started for another store are ended.
+    stored: Path | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.stored or self.path / "data"
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PLANISH_", "XDG_"))}
         if "PLANISH_PYTHON" in os.environ:
             kept["PLANISH_PYTHON"] = os.environ["PLANISH_PYTHON"]
         home = str(self.path)
-        kept |= {"HOME": home, "XDG_DATA_HOME": f"{home}/data", "XDG_CACHE_HOME": f"{home}/cache", "XDG_CONFIG_HOME": f"{home}/config"}
+        kept |= {"HOME": home, "XDG_DATA_HOME": str(self.data), "XDG_CACHE_HOME": f"{home}/cache", "XDG_CONFIG_HOME": f"{home}/config"}
         return kept | dict(self.settings) | (extra or {})
 
     def run(self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -52,8 +58,7 @@ class Home:
 
     def store_bytes(self) -> dict[str, bytes]:
         """Every file of the data folder; empty when nothing was ever stored."""
-        data = self.path / "data"
-        return {str(p.relative_to(data)): p.read_bytes() for p in sorted(data.rglob("*")) if p.is_file()}
+        return {str(p.relative_to(self.data)): p.read_bytes() for p in sorted(self.data.rglob("*")) if p.is_file()}
 
 
 def lines(text: str, start: str) -> list[str]:

@@ -81,10 +81,11 @@ CASES: dict[str, Case] = {
 
 @pytest.fixture(scope="session")
 def homes(warm: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, subprocess.CompletedProcess[str]]]:
-    """Those that are alone, two at a time, by the warm evaluator; the rest as a suite, under `suite`."""
+    """Those that are alone, two at a time, by the warm evaluator; the rest as a suite, under `suite`. Of the former nobody writes into their store."""
+    stored = tmp_path_factory.mktemp("stored")
 
     def attempt(folder: Path, name: str, case: Case) -> tuple[Home, subprocess.CompletedProcess[str]]:
-        home = Home(folder, warm)
+        home = Home(folder, warm, stored)
         write(folder, name, case)
         limit = ["--task-timeout", f"{case.timeout}s"] if case.timeout else []
         return home, home.run("optimize", f"{name}.py", *NO_TIMES, "--budget", "1s", "--json", *limit)

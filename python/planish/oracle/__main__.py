@@ -41,6 +41,7 @@ def main() -> int:
     try:
         with lasting():
             from planish import preload
+            from planish.oracle import memory
             from planish.oracle.service import Service  # after the channel: importing torch takes seconds
 
             preload.for_capture()
@@ -51,6 +52,8 @@ def main() -> int:
         return 0
     if single:
         del os.environ["OPENBLAS_NUM_THREADS"]
+
+    memory.keep_on_host()
 
     def work(channel: Channel) -> NoReturn:
         service = Service()

@@ -341,7 +341,7 @@ class Expected:
         out = self.outputs[index]
         assert out.ref is not None
         ref = measure.finite_only(out.ref)
-        if not out.ref.clean or not bool(torch.isfinite(moved).all()):
+        if not out.ref.clean or not measure.all_finite(moved):
             moved = torch.where(torch.isfinite(moved) & torch.isfinite(out.ref.exact), moved, ref.exact)
         errors = measure.compare(moved, ref)
         return Pair(errors.fro, errors.max)

@@ -73,7 +73,7 @@ class Region:
         self._slicer: Slicer | None = None
         self._exact = self.run  # gives the reference: this, or the same in pieces
         self._recorded = Recorded(self.run, task.device) if task.device.type == "cuda" and task.module is None else None
-        self._run_takes: int | None = None
+        self._peaks: dict[Interpreter, int] = {}
         task.regions.add(self)
 
     # -- data --
@@ -362,7 +362,13 @@ class Region:
         return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
 
     def _peak(self, in_pieces: bool = True) -> int:
-        """What an expectation takes: eager's results, the run in fp64 (the whole, or in pieces where it is), and comparing the two."""
+        """What an expectation takes: eager's results, the run in fp64 (the whole, or in pieces where it is), and comparing the two. The same for all data."""
+        exact = self._exact if in_pieces else self.run
+        if exact not in self._peaks:
+            self._peaks[exact] = self._peak_of(in_pieces)
+        return self._peaks[exact]
+
+    def _peak_of(self, in_pieces: bool) -> int:
         values = self.task.graph["values"]
         wanted = list(dict.fromkeys(v for _, v in self.outputs))
         eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in wanted)
@@ -375,9 +381,7 @@ class Region:
     def _run_bytes(self, in_pieces: bool = True) -> int:
         if in_pieces and isinstance(self._exact, pieces.Pieces):
             return self._exact.bytes
-        if self._run_takes is None:
-            self._run_takes = peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
-        return self._run_takes
+        return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
 
     def _compare_bytes(self) -> int:
         """Of the largest output; its run may have let go of more than that before."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from planish.oracle.erring import spacing
-from planish.oracle.measure import masks
+from planish.oracle.measure import all_finite, masks
 
 _MOST = {"cpu": 1 << 19, "cuda": 1 << 22}  # elements that are looked at so: of larger outputs random rows
 _ROW = 1 << 18
@@ -20,6 +20,7 @@ _CLAMP, _BIAS_CLAMP = 16.0, 6.0
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 _PLACES = (1.0, 0.95, 0.75, 0.5)  # of the parts by their error: the largest, and those that 5, 25 and 50 % exceed
 _RANKED = 1 << 15
+_SORTED = 1 << 12  # fewer are sorted as quickly as they are searched
 _FEWEST_BIASED = 32
 FEWEST = 64  # elements that say something of their distribution
 _BITS = {2: (1, 2, 3), 4: (8, 13)}
@@ -151,7 +152,7 @@ class Yardstick:
         if self.compared is not None:
             self.exact = torch.where(self.compared, self.exact, 0.0)
         self.spacing = spacing(self.exact, self.dtype).to(torch.float64)
-        self._squares = torch.zeros_like(self.exact)
+        self._squares: torch.Tensor | None = None  # of what draws moved, by element: their sum
         self._draws = 0
         self._honest = [eager, self.exact.to(self.dtype)]
         self.null = Found()
@@ -165,10 +166,12 @@ class Yardstick:
 
     def bytes(self) -> int:
         """What it keeps."""
-        return sum(t.numel() * t.element_size() for t in (self.exact, self.spacing, self._squares, self.v, self.wide_v, *self._honest))
+        drawn = () if self._squares is None else (self._squares, self.wide_v)
+        return sum(t.numel() * t.element_size() for t in (self.exact, self.spacing, self.v, *drawn, *self._honest))
 
     def learn(self, replays: Sequence[torch.Tensor], null: Sequence[torch.Tensor]) -> None:
         """Adds draws (fp64, as `view` takes them): the first to the noise of each element, the others to what is known to be honest."""
+        self._squares = torch.zeros_like(self.exact) if self._squares is None else self._squares
         for replay in replays:
             moved = replay - self.exact
             self._squares += torch.nan_to_num_(moved.square_(), 0.0, 0.0, 0.0)
@@ -178,17 +181,18 @@ class Yardstick:
 
     def _prepare(self) -> None:
         """v, and for the largest error one that a neighbourhood has part in: of a few draws some hardly move an element that the next one will."""
-        moved = self._squares / max(1, self._draws)
-        near = _runs(moved).mean(-1)
-        near = near.repeat_interleave(_RUN)[: moved.numel()] if near.numel() > 1 else near.expand(moved.numel())
         rounded = self.spacing.square().div_(12).add_(_FLUSHED.get(self.dtype, 0.0) ** 2)
-        # Where no draw moved the element (a ReLU's zeros), the next one may, by what moves its neighbours.
-        still = moved == 0
-        self.v = (rounded + torch.where(still, near, moved)).sqrt_()
-        self.wide_v = (rounded + torch.where(still, near, moved + near / 4)).sqrt_()
         tiny = torch.finfo(torch.float64).tiny
-        self.v.clamp_min_(tiny)
-        self.wide_v.clamp_min_(tiny)
+        if self._squares is None:  # nothing has moved, nor has a neighbour
+            self.v = self.wide_v = rounded.sqrt_().clamp_min_(tiny)
+        else:
+            moved = self._squares / max(1, self._draws)
+            near = _runs(moved).mean(-1)
+            near = near.repeat_interleave(_RUN)[: moved.numel()] if near.numel() > 1 else near.expand(moved.numel())
+            # Where no draw moved the element (a ReLU's zeros), the next one may, by what moves its neighbours.
+            still = moved == 0
+            self.v = (rounded + torch.where(still, near, moved)).sqrt_().clamp_min_(tiny)
+            self.wide_v = (rounded + torch.where(still, near, moved + near / 4)).sqrt_().clamp_min_(tiny)
         # Only 16 bits are asked for a bias.
         self._between = float(self._not_last().mean()) if self.dtype.itemsize <= 2 and self.v.numel() else 0.0
         self.null = Found()
@@ -214,13 +218,13 @@ class Yardstick:
         if self.compared is not None:
             error = torch.where(self.compared, error, 0.0)
         error = error.nan_to_num_(math.inf, math.inf, -math.inf)
-        largest = (error.abs() / self.wide_v).max()
-        z = (error / self.v).to(torch.float32)
+        over = error / self.v
+        largest = (over if self.wide_v is self.v else error / self.wide_v).abs().max()
+        z = over.to(torch.float32)
         scalars: dict[str, torch.Tensor] = {"largest": largest}
         if z.numel() >= FEWEST:
-            ranked, _ = z[:: max(1, z.numel() // _RANKED)].abs().sort()
-            for q in _QUANTILES:
-                scalars[f"{100 * q:g} %"] = ranked[min(ranked.numel() - 1, int(q * ranked.numel()))]
+            ranked = _at_ranks(z[:: max(1, z.numel() // _RANKED)].abs(), _QUANTILES)
+            scalars |= {f"{100 * q:g} %": value for q, value in zip(_QUANTILES, ranked, strict=True)}
         squares = z.clamp(-_CLAMP, _CLAMP).square()
         scalars["whole"] = squares.mean().sqrt()
         for name, parts in self._parts(squares):
@@ -273,11 +277,16 @@ class Yardstick:
         if bits is None or values.numel() < FEWEST:
             return
         words = values.contiguous().view(torch.int16 if self.dtype.itemsize == 2 else torch.int32)
-        alive = (values != 0) & torch.isfinite(values)
-        count = alive.sum().clamp_min(1)
-        for t in bits:
+        if not values.is_cuda and all_finite(values):  # those that are not zero have no more to show, and what is counted needs no mask
+            alive = values.count_nonzero()
+            ends = {t: alive - (words & ((1 << t) - 1)).count_nonzero() for t in bits}
+        else:
+            other = (values != 0) & torch.isfinite(values)
+            alive = other.sum()
+            ends = {t: (((words & ((1 << t) - 1)) == 0) & other).sum() for t in bits}
+        for t, count in ends.items():
             name = f"{t} bits of zeros"
-            scalars[name] = (((words & ((1 << t) - 1)) == 0) & alive).sum() / count
+            scalars[name] = count / alive.clamp_min(1)
             found.sizes[name] = (values.numel(), 1)
 
     def judge(self, found: Found) -> tuple[float, str]:
@@ -317,6 +326,20 @@ def needs_noise(errors: torch.Tensor) -> bool:
 def _beyond(errors: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
     """By how much they are larger than those of correct rounding, with their sign: next to nothing where honest noise makes the other number of a tie."""
     return errors.sign() * (errors.abs() - rounded.abs()).clamp_min(0)
+
+
+def _at_ranks(values: torch.Tensor, shares: Sequence[float]) -> list[torch.Tensor]:
+    """What lies at these shares, which rise, of the values by their size; a NaN is the largest. On a CPU without sorting what lies below."""
+    count = values.numel()
+    places = [min(count - 1, int(share * count)) for share in shares]
+    if values.is_cuda or count < _SORTED:
+        ranked, _ = values.sort()
+        return [ranked[place] for place in places]
+    found = []
+    for place in places:
+        values = values.topk(count - place, sorted=False).values
+        found.append(values.kthvalue(1).values)
+    return found
 
 
 def _rms(values: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from serving import asked_by_all
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("PLANISH_BUILD", ROOT / "build"))
 
-#: Eager computes four thousand columns to add them up; a program that adds the weights up first has a thousandth of the products. What is
+#: Eager computes a thousand columns to add them up; a program that adds the weights up first has a thousandth of the products. What is
 #: gained so is more than a busy machine hides, and where it is not gained the rewrite is gone.
 MODULE = """
 import os, sys
@@ -27,7 +27,7 @@ from torch import nn
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(4096, 512) / 64)
+        self.weight = nn.Parameter(torch.randn(1024, 512) / 32)
         self.scale = nn.Parameter(torch.rand(1))
 
     def forward(self, x):
