@@ -33,6 +33,7 @@ from planish.errors import PlanishError, is_device_failure
 from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary, wanted_by_others
+from planish.ship import wrapped
 from planish.ship.guards import COMPILE_OPTIONS, eagers_draws
 from planish.time_limit import TimeIsOverError, time_limit
 
@@ -140,7 +141,7 @@ class Table:
         """The body waits, perhaps for minutes, while a search has the device: inputs take no memory of it there. The tensors stay the same,
         which is what whoever compiles for them knows; their contents wait on the host, as a task may hand out tensors that it keeps."""
         if tensor_bytes(self._sets) >= _WORTH_IT:
-            own = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+            own = {t.untyped_storage().data_ptr() for t in wrapped.state(self.model)}
             for tensor in pytree.tree_leaves(self._sets):
                 memory = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else None
                 if memory is not None and memory.nbytes() and memory.resizable() and memory.data_ptr() not in own:

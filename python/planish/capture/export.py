@@ -28,6 +28,7 @@ from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
+from planish.capture.inner_tensors import name_inner_tensors, refuse_as_leaves
 from planish.capture.known_masks import take_known_masks
 from planish.capture.known_places import count_constants, take_known_places
 from planish.capture.known_values import KnownValues
@@ -45,7 +46,7 @@ from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.capture.task import answer_of, taken_apart
 from planish.errors import first_line, task_error
-from planish.ship import holders
+from planish.ship import holders, wrapped
 from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
@@ -85,8 +86,7 @@ class Captured:
         """The tensors for graph["inputs"], in order: live parameters and buffers of `model`, constants, user leaves. No copies."""
         model = model or self.model
         leaves = pytree.tree_leaves((args, kwargs))
-        params = dict(model.named_parameters(remove_duplicate=False))
-        buffers = dict(model.named_buffers(remove_duplicate=False))
+        params, buffers = wrapped.parameters(model), wrapped.buffers(model)
         found: list[torch.Tensor] = []
         for item in self.graph["inputs"]:
             match item["kind"]:
@@ -106,10 +106,11 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, known: Numbers | None = None) -> ExportedProgram:
     """torch.export with its many failures named. `known`: numbers of the call that it is captured for. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
+    refuse_as_leaves((args, kwargs), "an argument", path)
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
         shapes_of_grouped_products(), counts_of_fixed_size(), RowsByTensors(), own_lines_kept(), refusals(path),
-        draws.seeding_refused(path), _answering(model, known),
+        draws.seeding_refused(path), _answering(model, known, path),
         taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
@@ -119,7 +120,7 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 
 
 @contextmanager
-def _answering(model: torch.nn.Module, known: Numbers | None) -> Iterator[None]:
+def _answering(model: torch.nn.Module, known: Numbers | None, path: Path) -> Iterator[None]:
     """While this holds, calls of the model return what they do to the objects that they are given as well (watch.Watch)."""
     own = vars(model).get("forward")
     forward = model.forward
@@ -128,6 +129,7 @@ def _answering(model: torch.nn.Module, known: Numbers | None) -> Iterator[None]:
     def answer(*args: Any, **kwargs: Any) -> Any:
         with known.following(args, kwargs) if known is not None else nullcontext():
             found = answer_of(forward, args, kwargs)
+        refuse_as_leaves(found, "a result", path)
         holders.register(found)
         return found
 
@@ -194,6 +196,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         gradients_refused(exported, path),
     ):  # fmt: skip
         program = decompose(exported)
+    name_inner_tensors(program, model, path)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module

@@ -32,7 +32,7 @@ from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
 from planish.runner.seen import ALL, GRADIENTS, bonds, bonds_between, changed, settings
 from planish.runner.wound import Wound
-from planish.ship import holders
+from planish.ship import holders, wrapped
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 from planish.ship.watch import Watch
 
@@ -405,7 +405,7 @@ class ModuleHandle(Handle):
 
     def _to_watch(self, leaves: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Results that are the caller's own from now on: those that do not lie in memory that it gave, or that is the module's."""
-        theirs = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+        theirs = {t.untyped_storage().data_ptr() for t in wrapped.state(self.model)}
         tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.numel() and t.untyped_storage().nbytes() <= _WATCHED]
         known = theirs | self.given
         return [(t.detach(), _some(t)) for t in tensors if t.untyped_storage().data_ptr() not in known]
