@@ -82,6 +82,7 @@ _CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of n
 #: What to do about what stands in `Reached.problem`.
 REMEDY = "leave that part out of forward, or do it before the module is called: a program only runs where all that forward reads is known to be as it was"
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
+_AS_USUAL = object.__getattribute__  # which torch.export leaves at classes of tensors
 _DEEP = 2  # calls inside installed packages that are followed
 _LIBRARIES: weakref.WeakSet[type] = weakref.WeakSet()  # classes of modules for which editable packages turned out to be installed ones
 
@@ -806,7 +807,7 @@ class _Walk:
             if not (implicit or constructs or key in self.known):
                 continue
             value = place[key]
-            if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+            if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType) or value is _AS_USUAL:
                 continue
             self._item(place, key, value)
             for before in earlier if not self._lenient else ():
@@ -827,7 +828,7 @@ class _Walk:
     def _answers_anything(self, cls: type, path: str) -> bool:
         """Whether a class has its own way of finding attributes: then all of its objects' attributes count. Code that cannot be read is a problem."""
         for hook in ("__getattribute__", "__getattr__"):
-            owner = next((base for base in cls.__mro__ if hook in vars(base)), object)
+            owner = next((base for base in cls.__mro__ if vars(base).get(hook, _AS_USUAL) is not _AS_USUAL), object)
             if owner in (object, nn.Module) or names.whose_class(owner) in ("torch", "stdlib"):
                 continue
             if not isinstance(vars(owner)[hook], types.FunctionType):
