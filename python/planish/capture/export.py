@@ -28,7 +28,7 @@ from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
-from planish.capture.inner_tensors import name_inner_tensors, refuse_as_leaves
+from planish.capture.inner_tensors import name_inner_tensors, no_gradients_inside, refuse_as_leaves
 from planish.capture.known_masks import take_known_masks
 from planish.capture.known_places import count_constants, take_known_places
 from planish.capture.known_values import KnownValues
@@ -184,7 +184,7 @@ def capture(
     """Captures `model` on these inputs, and where Python reads them for the numbers that these leaves hold.
     Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
-    with taken_apart(path, "an argument"), holders.registered(args, kwargs):
+    with taken_apart(path, "an argument"), holders.registered(args, kwargs), no_gradients_inside(model):
         return _captured(model, args, kwargs, blobs, path, Numbers(numbers, (args, kwargs), path) if numbers else None)
 
 

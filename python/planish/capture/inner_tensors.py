@@ -4,7 +4,10 @@ module's own are found (ship/wrapped.py)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -30,6 +33,28 @@ def name_inner_tensors(program: ExportedProgram, model: torch.nn.Module, path: P
         if out.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION) and (name := _outer_name(str(out.target))) in outer:
             what = f"forward changes '{name}', a {type(outer[name]).__name__}, which holds other tensors"
             raise task_error("not_exportable", path, f"{what}: a program changes plain buffers alone", "keep what forward changes in a plain buffer")
+
+
+def on_plain_tensors(model: torch.nn.Module, args: Any, kwargs: Any) -> torch.nn.Module:
+    """The same computation by torch's operators on plain tensors, where parameters or buffers hold others. Raises whatever torch.export does."""
+    if not any(wrapped.holds_others(t) for t in (*model.parameters(), *model.buffers())):
+        return model
+    with torch.no_grad(), no_gradients_inside(model):
+        made: torch.nn.Module = torch.export.export(model, args, kwargs, strict=False).run_decompositions().module(check_guards=False)
+    return made
+
+
+@contextmanager
+def no_gradients_inside(model: torch.nn.Module) -> Iterator[None]:
+    """While this holds, parameters that hold others require no gradients: torch would ask the same of what is inside, codes among it."""
+    asking = [p for p in model.parameters() if wrapped.holds_others(p) and p.requires_grad]
+    for parameter in asking:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in asking:
+            parameter.requires_grad_(True)
 
 
 def _outer_name(torchs: str) -> str:

@@ -22,7 +22,6 @@ from planish.capture import draws
 from planish.capture.grouped import grouped_product, scaled_grouped_product
 from planish.capture.packed_attention import is_wrapped, lacking, packed_attention, unwrapped
 from planish.oracle import layout
-from planish.ship import wrapped
 
 aten = torch.ops.aten
 _STANDS_FOR = "_planish_stands_for"
@@ -118,10 +117,6 @@ class Arithmetic:
         return function()
 
 
-def _holds_others(args: Any, kwargs: Any) -> bool:
-    return any(wrapped.holds_others(t) for t in pytree.tree_leaves((args, kwargs)))
-
-
 class Reads(TorchDispatchMode):
     """Notes what Python learns of values: numbers, truths and sizes. It changes nothing."""
 
@@ -131,8 +126,6 @@ class Reads(TorchDispatchMode):
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _holds_others(args, kwargs):
-            return NotImplemented  # its class takes it apart, and what that asks for comes here again
         result = func(*args, **(kwargs or {}))
         self.saw(func, result)
         return result
@@ -152,8 +145,6 @@ class Promoting(Reads):
         self.default = default
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _holds_others(args, kwargs):
-            return NotImplemented
         with torch._C.DisableTorchFunction():
             result = self._run(func, args, kwargs or {})
             self.saw(func, result)
