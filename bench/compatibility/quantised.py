@@ -105,11 +105,18 @@ class Compressed(nn.Module):
         self.compressor = BaseCompressor.get_value_from_registry(form)
         for name, tensor in self.compressor.compress(state, self.scheme).items():
             self.register_buffer(name, tensor)
-        self.bias = layer.bias
+        self.bias, self.shape = layer.bias, w.shape
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        state = self.compressor.decompress(dict(self.named_buffers()), self.scheme)
-        return nn.functional.linear(x, state["weight"].to(x.dtype), self.bias)
+        from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
+        from compressed_tensors.quantization.lifecycle.forward import dequantize
+
+        codes, zero = getattr(self, "weight", None), getattr(self, "weight_zero_point", None)
+        if codes is None:  # the compressor itself reads its shape from a tensor
+            codes = unpack_from_int32(self.weight_packed, self.scheme.weights.num_bits, self.shape)
+            if zero is not None:
+                zero = unpack_from_int32(zero, self.scheme.weights.num_bits, self.weight_scale.shape, packed_dim=0)
+        return nn.functional.linear(x, dequantize(codes, self.weight_scale, zero).to(x.dtype), self.bias)
 
 
 def _compressed(scheme: str, form: str) -> Callable[[Model], Model]:

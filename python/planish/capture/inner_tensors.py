@@ -40,7 +40,11 @@ def on_plain_tensors(model: torch.nn.Module, args: Any, kwargs: Any) -> torch.nn
     if not any(wrapped.holds_others(t) for t in (*model.parameters(), *model.buffers())):
         return model
     with torch.no_grad(), no_gradients_inside(model):
-        made: torch.nn.Module = torch.export.export(model, args, kwargs, strict=False).run_decompositions().module(check_guards=False)
+        made: torch.fx.GraphModule = torch.export.export(model, args, kwargs, strict=False).run_decompositions().module(check_guards=False)
+    for node in list(made.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # of the types that it was exported in
+            made.graph.erase_node(node)
+    made.recompile()
     return made
 
 
