@@ -250,7 +250,9 @@ def _leaves(result: Any) -> list[torch.Tensor]:
 
 
 def _difference(ours: Any, theirs: Any) -> float:
-    return max(((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-30)).item() for a, b in zip(_leaves(ours), _leaves(theirs), strict=True))
+    return max(
+        ((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-30)).item() for a, b in zip(_leaves(ours), _leaves(theirs), strict=True)
+    )
 
 
 def row_of(case: str, budget: str) -> dict[str, Any]:

@@ -593,22 +593,19 @@ class Table:
         moved = {name: left[name] for name, buffer in changing.named_buffers() if name in left and not torch.equal(buffer, before[name])}
         return bool(moved) and not _first(far_apart, actual, self._outcome(lambda: self._twin(moved)(*args, **kwargs), index))
 
-    def _plain(self, index: int) -> nn.Module:
-        """A copy whose parameters know doubles: those that hold other tensors are taken apart."""
-        if not any(wrapped.holds_others(t) for t in (*self.model.parameters(), *self.model.buffers())):
-            return self._separate()
-        from planish.capture.inner_tensors import on_plain_tensors
-
-        return on_plain_tensors(self._separate(), *self.sets[index])
-
     def _in_double(self, index: int, count: int, throughout: bool = False) -> list[Any] | None:
         """The `count` leaves of the model's result in fp64 on a set of inputs; None where the model cannot be run so. `throughout`: its own casts too."""
         self._ready(index)
         args, kwargs = wide = pytree.tree_map(_wide, self.sets[index])
         default = torch.get_default_dtype()
-        throughout = throughout or bool(self._draws)  # random numbers are the task's own, drawn in its types
+        coded = any(wrapped.holds_others(t) for t in (*self.model.parameters(), *self.model.buffers()))  # its classes know no doubles
+        throughout = throughout or coded or bool(self._draws)  # random numbers are the task's own, drawn in its types
         try:
-            model = self._plain(index)
+            model = self._separate()
+            if coded:
+                from planish.capture.inner_tensors import on_plain_tensors
+
+                model = on_plain_tensors(model, *self.sets[index])
             self._ready(index)
             if throughout:
                 from planish.oracle.agreement import in_double  # with what captures, for which nobody else here has a use

@@ -38,7 +38,7 @@ from planish.capture.numbers import Numbers, document
 from planish.capture.packed_attention import ATTENTION, name_packed_attention
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.refusals import as_refusal, no_strided_tensor, not_strided, of_tensor_class, refusals, refuse_dtype, unsized, without_form
 from planish.capture.repeated_heads import share_repeated_heads
 from planish.capture.selections import RowsByTensors, select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
@@ -114,7 +114,10 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
         taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
-        program = torch.export.export(model, args, kwargs, strict=False)
+        try:
+            program = torch.export.export(model, args, kwargs, strict=False)
+        except Exception as error:
+            raise of_tensor_class(as_refusal(error, path), model, path) from error
     refuse_hidden_state(model, program, [str(w.message) for w in said], path)
     return program
 

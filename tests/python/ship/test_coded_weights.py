@@ -161,3 +161,41 @@ def test_optimised_by_what_it_holds(tmp_path: Path) -> None:
         torch.testing.assert_close(module(x), expected)
     text = json.dumps(json.loads(next(tmp_path.rglob("program.json")).read_text())) if [*tmp_path.rglob("program.json")] else ""
     assert not text or "0.weight.codes" in text
+
+
+class Marked(torch.Tensor):
+    """A matrix in codes whose scale is an attribute that torch knows nothing of."""
+
+    scale: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, codes: torch.Tensor) -> Marked:
+        return torch.Tensor._make_subclass(cls, codes, False)
+
+
+class OfMarked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", Marked(torch.ones(4, 4, dtype=torch.int8)))
+        self.weight.scale = torch.ones(4)  # type: ignore[union-attr, assignment]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.weight.to(x.dtype)) * self.weight.scale  # type: ignore[operator, union-attr]
+
+
+def test_a_class_that_does_not_say_what_it_holds_is_named(tmp_path: Path) -> None:
+    model, x = OfMarked(), torch.randn(2, 4)
+    assert model(x).shape == (2, 4)
+    with pytest.raises(PlanishError, match=r"'weight' is a Marked, a class of tensors that torch.export cannot follow") as refused:
+        capture(model, (x,), {}, tmp_path)
+    assert refused.value.kind == "not_exportable" and "plain tensors" in refused.value.hint
+
+
+@pytest.mark.parametrize("wrap", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
+def test_parametrised_modules_are_written_as_they_are(wrap: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module, x = nn.Sequential(wrap(nn.Linear(8, 4)), nn.ReLU()).eval(), torch.randn(3, 8)
+    assert write_live(tmp_path / "task", "it", module, (x,), {}) == "module"
+    task = load_live(tmp_path / "task")
+    torch.testing.assert_close(task.model(x), module(x))
+    assert type(task.model[0]).__name__ == "ParametrizedLinear" and [*task.model.state_dict()] == [*module.state_dict()]  # type: ignore[index]
