@@ -5,8 +5,7 @@ and whether weights stay in codes.
 
 Needs torchao, optimum-quanto, hqq, compressed-tensors, bitsandbytes and transformers; a case whose library is not there says so. Each case runs in a
 process of its own. A row: the case, `said` (the error's kind and sentence) or the outcome with its gain, the largest difference beside eager's
-result relative to the largest element, calls that the program answered of three, the program's constants in 16 or more bits as large as a weight
-(`wide`), and the types of the weights that it reads.
+result relative to the largest element, calls that the program answered of three, and elements that it reads beside its arguments by kind and type.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import subprocess
 import sys
 import time
@@ -116,7 +116,7 @@ class Compressed(nn.Module):
             codes = unpack_from_int32(self.weight_packed, self.scheme.weights.num_bits, self.shape)
             if zero is not None:
                 zero = unpack_from_int32(zero, self.scheme.weights.num_bits, self.weight_scale.shape, packed_dim=0)
-        return nn.functional.linear(x, dequantize(codes, self.weight_scale, zero).to(x.dtype), self.bias)
+        return nn.functional.linear(x, dequantize(codes, self.weight_scale, zero, self.scheme.weights).to(x.dtype), self.bias)
 
 
 def _compressed(scheme: str, form: str) -> Callable[[Model], Model]:
@@ -281,9 +281,19 @@ def row_of(case: str, budget: str) -> dict[str, Any]:
             row["warned"] = sorted({str(w.message)[:200] for w in said if "planish" in str(w.message)})
     row |= {"outcome": optimized.result["outcome"], "gain": optimized.speedups.get("eager"), "reason": optimized.reason, "difference": worst}
     row |= {"timed": optimized.timed, "seconds": round(time.monotonic() - begin, 1)}
-    status = planish.status(model)
-    print(status, optimized.folder, file=sys.stderr)
-    return row
+    return row | {"answered": planish.status(model).ran, "inputs": inputs_of(optimized.folder)}
+
+
+def inputs_of(folder: Path | None) -> dict[str, int]:
+    """Elements of what the attached program reads beside its arguments, by kind and type: weights in codes are no constants of 16 bits."""
+    if folder is None or not (folder / "program.json").exists():
+        return {}
+    found: dict[str, int] = {}
+    for buffer in json.loads((folder / "program.json").read_text())["buffers"]:
+        if buffer.get("kind") in ("param", "buffer", "const"):
+            key = f"{buffer['kind']} {buffer['dtype']}"
+            found[key] = found.get(key, 0) + math.prod(buffer["shape"])
+    return found
 
 
 def main() -> None:
