@@ -131,7 +131,7 @@ _APART = 8  # times the memory that a result needs
 @dataclass
 class _Call:
     leaves: list[Any]
-    params: list[tuple[nn.Parameter, torch.Tensor]] = field(default_factory=list)
+    params: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     buffers: list[tuple[dict[str, Any], str, torch.Tensor]] = field(default_factory=list)
     mutated: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # (leaf, its first value)
     outputs: list[tuple[dict[str, Any], int, torch.Tensor]] = field(default_factory=list)  # (graph output, user leaf, target)
