@@ -290,8 +290,8 @@ def inputs_of(folder: Path | None) -> dict[str, int]:
         return {}
     found: dict[str, int] = {}
     for buffer in json.loads((folder / "program.json").read_text())["buffers"]:
-        if buffer.get("kind") in ("param", "buffer", "const"):
-            key = f"{buffer['kind']} {buffer['dtype']}"
+        if buffer["role"] in ("param", "buffer", "const"):
+            key = f"{buffer['role']} {buffer['dtype']}"
             found[key] = found.get(key, 0) + math.prod(buffer["shape"])
     return found
 
