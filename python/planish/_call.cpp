@@ -888,7 +888,7 @@ int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
   // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
-  if (PyModule_AddIntConstant(module, "reached", 3) != 0) return -1;
+  if (PyModule_AddIntConstant(module, "reached", 4) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

@@ -84,7 +84,7 @@ struct Reached {
   std::vector<Entry> members;                             ///< of sets
   std::vector<Entry> fields;                              ///< attributes that no dictionary holds
   std::vector<Entry> types;                               ///< an object, its class, and its dictionary or null
-  std::vector<std::pair<PyObject*, long long>> versions;  ///< of tensors
+  std::vector<std::pair<PyObject*, long long>> versions;  ///< of tensors; below zero where any will do
   std::vector<std::pair<PyObject*, PyObject*>> contents;  ///< of tensors on the CPU: their first bytes
   std::vector<Entry> orders;   ///< a dictionary, its keys in their order, and what iterates over it or null
   std::vector<Entry> answers;  ///< a function without arguments, null, and what it answered
@@ -132,12 +132,14 @@ inline Look same_field(const Reached::Entry& field) {
   return Look::differs;
 }
 
-/// Whether a tensor is as it was, and asks for no gradients where there could be some: then `needs_grad` is the name
-/// of the attribute that says so, else null.
+/// Whether a tensor is as it was (any is where `version` is below zero), and asks for no gradients where there could be
+/// some: then `needs_grad` is the name of the attribute that says so, else null.
 inline Look same_version(PyObject* tensor, long long version, PyObject* version_name, PyObject* needs_grad) {
-  const Ref now(PyObject_GetAttr(tensor, version_name));
-  if (!now) return Look::failed;
-  if (PyLong_AsLongLong(now.get()) != version) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+  if (version >= 0) {
+    const Ref now(PyObject_GetAttr(tensor, version_name));
+    if (!now) return Look::failed;
+    if (PyLong_AsLongLong(now.get()) != version) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+  }
   if (needs_grad == nullptr) return Look::fits;
   const Ref needs(PyObject_GetAttr(tensor, needs_grad));
   if (!needs) return Look::failed;

@@ -246,7 +246,7 @@ def test_a_file_of_settings_that_cannot_be_read_is_what_is_wrong(home: Path) -> 
 
 
 def test_settings_that_no_verb_reads_are_told(home: Path) -> None:
-    known = '[runs]\nlimit = 7\n[spending]\ntokens = 3\n'
+    known = "[runs]\nlimit = 7\n[spending]\ntokens = 3\n"
     (home / "planish.toml").write_text('budget = "9s"\n[optimize]\nbugdet = "3s"\nbudget = "3s"\n[optimise]\nseed = 1\n' + known)
     warnings = lines(run(home, "runs").stderr, "warning: ")
     assert len(warnings) == 3 and all("planish.toml: " in each for each in warnings)

@@ -389,6 +389,32 @@ TEST_CASE("gate and up in codes are one kernel with what reads them") {
   CHECK(source.find("(last - first) * 2, threadIdx.x") != std::string::npos);
 }
 
+TEST_CASE("a scale of rows that multiplies sums is brought to its type where they are") {
+  const auto launches = [](bool bias) {
+    Layer layer;
+    layer.x = layer.input({tokens, depth}, DType::bf16);
+    const int codes = layer.input({features, depth}, DType::i8);
+    const int scale = layer.as_bf16(layer.input({features, 1}));  // stored in f32
+    const int turned =
+        layer.node("permute", {V("self", codes), L("dims", {1, 0})}, {depth, features}, DType::i8, {1, depth});
+    int sums =
+        layer.node("mm", {V("self", layer.x), V("mat2", layer.as_bf16(turned))}, {tokens, features}, DType::bf16);
+    sums = layer.with("mul", sums, layer.viewed(scale, {features}));
+    if (bias) sums = layer.with("add", sums, layer.as_bf16(layer.input({features})));
+    layer.output(sums);
+    PartitionOptions options;
+    options.limits.contractions = true;
+    const auto cut = partition(layer.graph, options);
+    REQUIRE_MESSAGE(cut.has_value(), cut.error().message);
+    const auto found = skinny_of(cut->regions.back().kernel);
+    REQUIRE_MESSAGE(found.has_value(), found.error().message);
+    CHECK(found->codes() != nullptr);
+    return cut->order.size();
+  };
+  CHECK(launches(false) == 1);
+  CHECK(launches(true) == 1);
+}
+
 TEST_CASE("products in codes that share a launch have tables for the blocks that each has there") {
   Layer layer;
   layer.x = layer.input({tokens, depth}, DType::bf16);

@@ -1,6 +1,6 @@
 """Judges the solutions of these tasks as a proof does, in one process: how many right ones are refused, how many wrong ones pass.
 
-    PYTHONPATH=python PLANISH_BUILD=build python tests/opaque/judge.py [--seeds N] [--json FILE] [TASK...]
+PYTHONPATH=python PLANISH_BUILD=build python tests/opaque/judge.py [--seeds N] [--json FILE] [TASK...]
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from planish import float8
+from planish.ship import wrapped
 
 DRAWS = 4
 _NEAR = 5e-2  # of a row, beside the result's scale: a row that lies further went another way
@@ -27,7 +28,7 @@ def rounded_otherwise(model: torch.nn.Module, tree: Any, generator: torch.Genera
         return float8.stored(t.detach().double() * (1 + torch.finfo(t.dtype).eps * way), t.dtype)
 
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in wrapped.parameters(model).values():
             parameter.copy_(moved(parameter))
     return tree_map(moved, tree)
 

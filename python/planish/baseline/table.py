@@ -33,6 +33,7 @@ from planish.errors import PlanishError, is_device_failure
 from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary, wanted_by_others
+from planish.ship import wrapped
 from planish.ship.guards import COMPILE_OPTIONS, eagers_draws
 from planish.time_limit import TimeIsOverError, time_limit
 
@@ -140,7 +141,7 @@ class Table:
         """The body waits, perhaps for minutes, while a search has the device: inputs take no memory of it there. The tensors stay the same,
         which is what whoever compiles for them knows; their contents wait on the host, as a task may hand out tensors that it keeps."""
         if tensor_bytes(self._sets) >= _WORTH_IT:
-            own = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+            own = {t.untyped_storage().data_ptr() for t in wrapped.state(self.model)}
             for tensor in pytree.tree_leaves(self._sets):
                 memory = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else None
                 if memory is not None and memory.nbytes() and memory.resizable() and memory.data_ptr() not in own:
@@ -599,20 +600,24 @@ class Table:
         default = torch.get_default_dtype()
         from planish.oracle.agreement import is_large, result_in_double, twin_of  # with what captures, for which nobody else here has a use
 
+        coded = any(wrapped.holds_others(t) for t in (*self.model.parameters(), *self.model.buffers()))  # its classes know no doubles
         # Random numbers are the task's own, drawn in its types; of large parameters no second set in double may fit.
-        throughout = throughout or bool(self._draws) or any(map(is_large, self.model.parameters()))
-        if not throughout:
-            torch.set_default_dtype(torch.float64)  # what forward creates
+        throughout = throughout or coded or bool(self._draws) or any(map(is_large, self.model.parameters()))
         try:
+            model = twin_of(self.model, self._separate) if throughout and not coded else self._separate()
+            if coded:
+                from planish.capture.inner_tensors import on_plain_tensors
+
+                model = on_plain_tensors(model, *self.sets[index])
+            self._ready(index)
             if throughout:
-                model = twin_of(self.model, self._separate)
-                self._ready(index)
                 result = result_in_double(model, args, kwargs, lambda model, args, kwargs: model(*args, **kwargs))
             else:
                 from planish.capture.grouped import GroupedInDouble  # likewise with what captures
 
+                torch.set_default_dtype(torch.float64)  # what forward creates
                 with GroupedInDouble():
-                    result = self._separate().double()(*args, **kwargs)
+                    result = model.double()(*args, **kwargs)
             found = self._in_place.outcome(wide, result)
         except Exception as error:
             if is_device_failure(error):

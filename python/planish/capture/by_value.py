@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.utils import parametrize
 
 from planish.capture import weights
 
@@ -37,6 +38,8 @@ class Pickler(_Base):  # type: ignore[misc,valid-type]
             return copyreg.__newobj__, (original,), {k: v for k, v in vars(obj).items() if not k.startswith(ATTACHED)}  # type: ignore[attr-defined]
         if type(obj) is torch.Tensor and (large := weights.reduced(obj)) is not None:
             return large
+        if isinstance(obj, torch.nn.Module) and parametrize.is_parametrized(obj):  # of a class that torch made for it alone, and refuses to pickle
+            return _parametrized, (type(obj).__bases__[0], list(obj.parametrizations)), vars(obj)  # type: ignore[arg-type]
         # The marks inside a dataclass are compared by identity.
         if isinstance(obj, dataclasses._FIELD_BASE):  # type: ignore[attr-defined]
             return getattr, (dataclasses, obj.name)
@@ -47,6 +50,15 @@ class Pickler(_Base):  # type: ignore[misc,valid-type]
             return marshal.loads, (marshal.dumps(obj),)
         more = getattr(super(), "reducer_override", None)
         return NotImplemented if more is None else more(obj)
+
+
+def _parametrized(cls: type[torch.nn.Module], names: list[str]) -> torch.nn.Module:
+    """A module of the class as torch.nn.utils.parametrize makes it, still without what it holds."""
+    module = object.__new__(cls)
+    parametrize._inject_new_class(module)
+    for name in names:
+        parametrize._inject_property(module, name)
+    return module
 
 
 Unpickler, load, loads, dump, dumps = pickle.Unpickler, pickle.load, pickle.loads, pickle.dump, pickle.dumps  # what torch.save asks of a pickle module

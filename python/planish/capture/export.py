@@ -28,6 +28,7 @@ from planish.capture.fresh_writes import ask_instead_of_writing
 from planish.capture.gradients import gradients_refused
 from planish.capture.grouped import name_grouped_products, shapes_of_grouped_products
 from planish.capture.hidden_state import refuse_hidden_state
+from planish.capture.inner_tensors import name_inner_tensors, no_gradients_inside, refuse_as_leaves
 from planish.capture.known_masks import take_known_masks
 from planish.capture.known_places import count_constants, take_known_places
 from planish.capture.known_values import KnownValues
@@ -37,7 +38,7 @@ from planish.capture.numbers import Numbers, document
 from planish.capture.packed_attention import ATTENTION, name_packed_attention
 from planish.capture.ranges import Ranges
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import no_strided_tensor, not_strided, refusals, refuse_dtype, unsized, without_form
+from planish.capture.refusals import as_refusal, no_strided_tensor, not_strided, of_tensor_class, refusals, refuse_dtype, unsized, without_form
 from planish.capture.repeated_heads import share_repeated_heads
 from planish.capture.selections import RowsByTensors, select_by_tensors
 from planish.capture.sinks import weigh_beside_sinks
@@ -45,7 +46,7 @@ from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.capture.task import answer_of, taken_apart
 from planish.errors import first_line, task_error
-from planish.ship import holders
+from planish.ship import holders, wrapped
 from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
@@ -85,8 +86,7 @@ class Captured:
         """The tensors for graph["inputs"], in order: live parameters and buffers of `model`, constants, user leaves. No copies."""
         model = model or self.model
         leaves = pytree.tree_leaves((args, kwargs))
-        params = dict(model.named_parameters(remove_duplicate=False))
-        buffers = dict(model.named_buffers(remove_duplicate=False))
+        params, buffers = wrapped.parameters(model), wrapped.buffers(model)
         found: list[torch.Tensor] = []
         for item in self.graph["inputs"]:
             match item["kind"]:
@@ -106,20 +106,24 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path, known: Numbers | None = None) -> ExportedProgram:
     """torch.export with its many failures named. `known`: numbers of the call that it is captured for. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
+    refuse_as_leaves((args, kwargs), "an argument", path)
     with (
         warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
         shapes_of_grouped_products(), counts_of_fixed_size(), RowsByTensors(), own_lines_kept(), refusals(path),
-        draws.seeding_refused(path), _answering(model, known),
+        draws.seeding_refused(path), _answering(model, known, path),
         taken_apart(path, "an argument or a result"),
     ):  # fmt: skip
         warnings.simplefilter("always")
-        program = torch.export.export(model, args, kwargs, strict=False)
+        try:
+            program = torch.export.export(model, args, kwargs, strict=False)
+        except Exception as error:
+            raise of_tensor_class(as_refusal(error, path), model, path) from error
     refuse_hidden_state(model, program, [str(w.message) for w in said], path)
     return program
 
 
 @contextmanager
-def _answering(model: torch.nn.Module, known: Numbers | None) -> Iterator[None]:
+def _answering(model: torch.nn.Module, known: Numbers | None, path: Path) -> Iterator[None]:
     """While this holds, calls of the model return what they do to the objects that they are given as well (watch.Watch)."""
     own = vars(model).get("forward")
     forward = model.forward
@@ -128,6 +132,7 @@ def _answering(model: torch.nn.Module, known: Numbers | None) -> Iterator[None]:
     def answer(*args: Any, **kwargs: Any) -> Any:
         with known.following(args, kwargs) if known is not None else nullcontext():
             found = answer_of(forward, args, kwargs)
+        refuse_as_leaves(found, "a result", path)
         holders.register(found)
         return found
 
@@ -182,7 +187,7 @@ def capture(
     """Captures `model` on these inputs, and where Python reads them for the numbers that these leaves hold.
     Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
-    with taken_apart(path, "an argument"), holders.registered(args, kwargs):
+    with taken_apart(path, "an argument"), holders.registered(args, kwargs), no_gradients_inside(model):
         return _captured(model, args, kwargs, blobs, path, Numbers(numbers, (args, kwargs), path) if numbers else None)
 
 
@@ -194,6 +199,7 @@ def _captured(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         gradients_refused(exported, path),
     ):  # fmt: skip
         program = decompose(exported)
+    name_inner_tensors(program, model, path)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module

@@ -122,10 +122,24 @@ def _weight_int8pack_mm(self: torch.Tensor, mat2: torch.Tensor, scales: torch.Te
     return (torch.mm(_wide(self), _wide(mat2).t()) * _wide(scales)).to(self.dtype)
 
 
+def _view_dtype(self: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Words of integers as the bytes (or smaller words) that they lie in, lowest first, by arithmetic: who takes codes out of words that are seen as
+    bytes is no other than who takes them out of the words. Codes of one size are cast, which keeps their bits."""
+    integers = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+    if self.dtype not in integers or dtype not in integers or dtype.itemsize > self.dtype.itemsize or not self.ndim:
+        return NotImplemented
+    if dtype.itemsize == self.dtype.itemsize:
+        return self.to(dtype)
+    bits = 8 * dtype.itemsize
+    shifts = torch.arange(0, 8 * self.dtype.itemsize, bits, dtype=self.dtype, device=self.device)
+    return ((self.unsqueeze(-1) >> shifts) & ((1 << bits) - 1)).to(dtype).flatten(-2)
+
+
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., torch.Tensor]] = {
     aten._scaled_mm.default: _scaled_mm,
     aten._scaled_grouped_mm.default: _scaled_grouped_mm,
     aten._weight_int8pack_mm.default: _weight_int8pack_mm,
+    aten.view.dtype: _view_dtype,
 }
 if hasattr(aten, "_scaled_mm_v2"):
     DECOMPOSITIONS[aten._scaled_mm_v2.default] = _scaled_mm_v2

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, P
 from planish.capture import arguments
 from planish.capture.source import line_of, line_of_error
 from planish.errors import PlanishError, first_line, task_error
+from planish.ship import wrapped
 
 _BEFORE = "do it before the module is called, and pass its result as an input"
 _OWN_SHAPE = "give the result a fixed shape: torch.where(mask, x, 0) in place of x[mask], torch.nonzero_static(x, size=n) in place of torch.nonzero(x)"
@@ -100,10 +101,13 @@ def refusals(path: Path) -> Iterator[None]:
     except PlanishError:
         raise
     except Exception as error:
-        raise _of_export(error, path) from error
+        raise as_refusal(error, path) from error
 
 
-def _of_export(error: Exception, path: Path) -> PlanishError:
+def as_refusal(error: Exception, path: Path) -> PlanishError:
+    """What torch.export raised, in words. What has words already stays."""
+    if isinstance(error, PlanishError):
+        return error
     text = str(error)
     where = line_of_error(error)
     if type(error).__name__ == "DynamicOutputShapeException":
@@ -123,6 +127,22 @@ def _of_export(error: Exception, path: Path) -> PlanishError:
     if found := re.search(r"Found <class '([\w.]+)'> in output", text):
         return task_error("not_exportable", path, f"a result holds a {found[1]}, which torch takes for no container of tensors", _CONTAINERS)
     return _refused(error, where, path, _REWRITE)
+
+
+def of_tensor_class(error: PlanishError, model: torch.nn.Module, path: Path) -> PlanishError:
+    """What was refused, by the class of a parameter or buffer where that is no plain tensor's and does not say what it holds."""
+    known = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if type(tensor) not in known and not wrapped.holds_others(tensor):
+            what = f"'{name}' is {_article(type(tensor).__name__)}, a class of tensors that torch.export cannot follow: it has no __tensor_flatten__"
+            told = error.message.partition("cannot be captured: ")[2] or error.message
+            hint = "keep codes and scales in plain tensors, and dequantise in forward; or quantise with a library whose tensors have it (torchao)"
+            return task_error("not_exportable", path, f"{what} ({told})", hint)
+    return error
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _refused(error: Exception, where: str, path: Path, hint: str) -> PlanishError:

@@ -23,7 +23,7 @@ from planish.capture.source import line_of
 from planish.capture.task import answer_of
 from planish.capture.variation import draws_of
 from planish.capture.written_places import leaves_of_places
-from planish.errors import PlanishError, task_error
+from planish.errors import PlanishError, first_line, is_device_failure, task_error
 from planish.oracle import agreement, clocks, integers, masks, memory, module_runs, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.oracle.promoted import UNINITIALIZED, Undecided
@@ -217,7 +217,14 @@ class Task:
         outputs = [o["value"] for o in self.graph["outputs"] if "value" in o]
         everything = Interpreter(self.captured, range(len(self.captured.nodes)))
         torch.manual_seed(2)
-        run = everything.run(self._own, outputs, Mode())
+        try:
+            run = everything.run(self._own, outputs, Mode())
+        except RuntimeError as error:
+            if memory.is_exhausted(error) or is_device_failure(error):
+                raise
+            message = f"what torch.export made of it does not run: {first_line(error)}"
+            hint = "it goes another way while it is traced, as code does that asks for the type of a tensor (type(x) is torch.Tensor); leave that part out"
+            raise task_error("not_exportable", self.path, message, hint) from error
         users = [o["value"] for o in self.graph["outputs"] if o["kind"] == "user"]
         close = all(agreement.agree(run[v], theirs) for v, theirs in zip(users, first, strict=False))
         if not close and not self._is_only_rounding(everything, run, users, first):

@@ -32,7 +32,7 @@ from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
 from planish.runner.seen import ALL, GRADIENTS, bonds, bonds_between, changed, settings
 from planish.runner.wound import Wound
-from planish.ship import holders
+from planish.ship import holders, wrapped
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 from planish.ship.watch import Watch
 
@@ -131,7 +131,7 @@ _APART = 8  # times the memory that a result needs
 @dataclass
 class _Call:
     leaves: list[Any]
-    params: list[tuple[nn.Parameter, torch.Tensor]] = field(default_factory=list)
+    params: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     buffers: list[tuple[dict[str, Any], str, torch.Tensor]] = field(default_factory=list)
     mutated: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # (leaf, its first value)
     outputs: list[tuple[dict[str, Any], int, torch.Tensor]] = field(default_factory=list)  # (graph output, user leaf, target)
@@ -167,12 +167,12 @@ class ModuleHandle(Handle):
         self.oldest: list[tuple[torch.Tensor, torch.Tensor]] = []  # of these the first ones, which stay
         construct = _as_usual if variation is None else partial(varied, variation, draws_of(graph, variation))
         model = _in_modes_of(task.model, task.rebuild()) if reference else load_model(path, task, construct)
+        self.model = model = model.to(device)  # parameters that hold other tensors are others then
         # What Planish ships has the task's own parts.
         if not state or variation is not None:
             self.places = Places("own")
         else:
             self.places = by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
-        self.model = model.to(device)
         owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
         # A buffer that the task's calls leave alone is state that a solution keeps from call to call, as its users would find it.
@@ -242,12 +242,9 @@ class ModuleHandle(Handle):
 
     def _owner(self, name: str) -> tuple[dict[str, Any] | None, str]:
         """Where the module keeps the task's buffer of that name, and under which key."""
-        path, _, key = self.places.buffers.get(name, name).rpartition(".")
-        try:
-            module = self.model.get_submodule(path)
-        except AttributeError:
-            return None, key
-        return (module._buffers if key in module._buffers else None), key
+        own = self.places.buffers.get(name, name)
+        found = wrapped.place(dict(self.model.named_modules()), own) if own in wrapped.buffers(self.model) else None
+        return found or (None, own.rpartition(".")[2])
 
     def before(self, prepared: _Call) -> None:
         prepared.watch.restore()
@@ -405,7 +402,7 @@ class ModuleHandle(Handle):
 
     def _to_watch(self, leaves: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Results that are the caller's own from now on: those that do not lie in memory that it gave, or that is the module's."""
-        theirs = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+        theirs = {t.untyped_storage().data_ptr() for t in wrapped.state(self.model)}
         tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.numel() and t.untyped_storage().nbytes() <= _WATCHED]
         known = theirs | self.given
         return [(t.detach(), _some(t)) for t in tensors if t.untyped_storage().data_ptr() not in known]

@@ -15,6 +15,8 @@ from torch import nn
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils import _pytree as pytree
 
+from planish.ship import wrapped
+
 _OWN_FIELDS = set(nn.Module().__dict__)
 
 
@@ -23,14 +25,14 @@ class Places:
     """`kind` as `load_module` answers it (docs/formats/wire.md); both maps go from the task's names to the solution's own."""
 
     kind: str = "by_name"
-    parameters: dict[str, nn.Parameter] = field(default_factory=dict)
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, str] = field(default_factory=dict)
 
 
 def places(model: nn.Module, task: nn.Module) -> Places:
     """Both newly constructed from one seed, on one device."""
-    mine: dict[str, torch.Tensor] = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
-    theirs: dict[str, torch.Tensor] = {**dict(task.named_parameters(remove_duplicate=False)), **dict(task.named_buffers(remove_duplicate=False))}
+    mine = wrapped.parameters(model) | wrapped.buffers(model)
+    theirs = wrapped.parameters(task) | wrapped.buffers(task)
     if all(name in theirs and _fit(tensor, theirs[name]) for name, tensor in mine.items()) and not _unregistered(model, task):
         return by_name(model)
     parameters = _in_order(dict(model.named_parameters()), dict(task.named_parameters()))
@@ -45,8 +47,7 @@ def places(model: nn.Module, task: nn.Module) -> Places:
 
 
 def by_name(model: nn.Module) -> Places:
-    buffers = {name: name for name, _ in model.named_buffers(remove_duplicate=False)}
-    return Places("by_name", dict(model.named_parameters(remove_duplicate=False)), buffers)
+    return Places("by_name", wrapped.parameters(model), {name: name for name in wrapped.buffers(model)})
 
 
 def _in_order(mine: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> dict[str, str] | None:

@@ -10,6 +10,8 @@ from torch import nn
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from planish.ship import wrapped
+
 _INPUT, _STATE = "shares memory with an input", "shares memory with a parameter or buffer"
 _ITSELF, GRADIENTS = "has elements that share one place in memory", "requires gradients"
 _OTHER = "shares memory with another output"
@@ -46,7 +48,7 @@ def bonds(result: Any, inputs: Iterable[Any], model: nn.Module) -> frozenset[str
     memory = result.untyped_storage().data_ptr()
     if any(isinstance(t, torch.Tensor) and t.layout is torch.strided and t.untyped_storage().data_ptr() == memory for t in inputs):
         found.add(_INPUT)
-    if any(t.untyped_storage().data_ptr() == memory for t in (*model.parameters(), *model.buffers())):
+    if any(t.untyped_storage().data_ptr() == memory for t in wrapped.state(model)):
         found.add(_STATE)
     if any(size > 1 and stride == 0 for size, stride in zip(result.shape, result.stride(), strict=True)):
         found.add(_ITSELF)

@@ -5,20 +5,29 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 
 from __future__ import annotations
 
+import collections
 import ctypes
+import hashlib
 import importlib
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-outside = importlib.import_module(f"{__name__.removesuffix('frozen')}outside")
+names, outside = (importlib.import_module(__name__.removesuffix("frozen") + part) for part in ("names", "outside"))
 
 Tensor = torch.Tensor
 _ABSENT = object()
 CACHED = "[cached "  # in paths of results that functools.lru_cache keeps
 COMPARED = 4096  # bytes of a tensor on the CPU that are compared, the first ones: `.data` and NumPy leave no version behind
+
+#: Things that never change, and are known by their value.
+VALUES = (
+    *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size),
+)
 
 _get = dict.get  # classes of dictionaries may have a way of their own, which the C form does not ask either
 
@@ -51,6 +60,7 @@ class Reached:
         self.fields: list[tuple[Any, str, Any]] = []  #: object, attribute, value
         self.types: list[tuple[Any, type, dict[str, Any] | None]] = []  #: object, class, dictionary
         self.versions: list[tuple[Tensor, int]] = []
+        self.wrappers: list[Tensor] = []  #: parameters and buffers that hold other tensors
         self.contents: list[tuple[Tensor, bytes]] = []  #: of tensors on the CPU: their first bytes
         self.orders: list[tuple[dict[Any, Any], tuple[Any, ...], Any]] = []  #: dictionary, its keys, and what iterates over it (None: any)
         self.answers: list[tuple[Any, Any]] = []  #: of functions without arguments
@@ -76,7 +86,7 @@ class Reached:
             "members": self.members,
             "fields": self.fields,
             "types": self.types,
-            "versions": self.versions,
+            "versions": [*self.versions, *((tensor, -1) for tensor in self.wrappers)],
             "contents": self.contents,
             "orders": self.orders,
             "answers": [(function, None, answer) for function, answer in self.answers],
@@ -116,6 +126,8 @@ class Reached:
         for tensor, version in self.versions:
             if tensor._version != version or (grad and tensor.requires_grad):
                 return False
+        if grad and any(tensor.requires_grad for tensor in self.wrappers):
+            return False
         for thing, keys, iterate in self.orders:
             if any(a is not b for a, b in zip((iterate or dict.__iter__)(thing), keys, strict=False)):
                 return False
@@ -196,3 +208,26 @@ def first_bytes(tensor: Tensor, most: int = COMPARED) -> bytes:
     if not tensor.numel() or not tensor.data_ptr():
         return b""
     return ctypes.string_at(tensor.data_ptr(), min(most, outside.span(tensor)))
+
+
+def tensor_digest(tensor: Tensor) -> str:
+    with torch.no_grad():
+        whole = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        return hashlib.sha256(first_bytes(whole, whole.numel() * whole.element_size())).hexdigest()[:16]
+
+
+def as_text(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= 60 else f"{told[:40]}… ({hashlib.sha256(told.encode()).hexdigest()[:12]})"
+
+
+def in_order(value: dict[Any, Any]) -> Iterator[Any]:
+    return collections.OrderedDict.__iter__(value) if isinstance(value, collections.OrderedDict) else dict.__iter__(value)
+
+
+def as_keys(value: dict[Any, Any]) -> str:
+    return ", ".join(short_key(key) for key in in_order(value))[:200] + f" ({length(value)})"
+
+
+def short_key(key: Any) -> str:
+    return as_text(key) if type(key) in VALUES else names.short_name(key) if isinstance(key, type) or callable(key) else type(key).__name__

@@ -26,12 +26,12 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.utils import _pytree as pytree
 
 #: The files beside this one that it needs, in the order in which they are imported.
-PARTS = ("names", "hooks", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred")
+PARTS = tuple("names wrapped hooks outside frozen reach signature context trees holders watch apart archive parts deferred".split())
 
 if TYPE_CHECKING:
-    from planish.ship import apart, archive, context, deferred, holders, hooks, parts, reach, signature, trees
+    from planish.ship import apart, archive, context, deferred, holders, hooks, parts, reach, signature, trees, wrapped
 else:
-    _, hooks, _, _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
+    _, wrapped, hooks, _, _, reach, signature, context, trees, holders, _, apart, archive, parts, deferred = (
         importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS
     )
 
@@ -321,20 +321,19 @@ class Attachment:
             if b.kind == "user":
                 users.append((position, b))
                 continue
-            owner, _, key = b.name.rpartition(".")
-            store = self._store(modules.get(owner), key)
-            if store is None:
+            place = wrapped.place(modules, b.name)
+            if place is None:
                 self.why = f"the module has no tensor '{b.name}'"
                 return None
-            bound.params.append((position, store, key, b.dtype, b.shape, b.strides))
+            bound.params.append((position, *place, b.dtype, b.shape, b.strides))
         bound.ties = []
         for first, *others in self._ties:
             for other in others:
-                pair = [(self._store(modules.get(o), k), k) for o, _, k in (n.rpartition(".") for n in (first, other))]
-                if pair[0][0] is None or pair[1][0] is None:
+                one, another = wrapped.place(modules, first), wrapped.place(modules, other)
+                if one is None or another is None:
                     self.why = f"'{first}' and '{other}' were one tensor"
                     return None
-                bound.ties.append((pair[0][0], pair[0][1], pair[1][0], pair[1][1]))
+                bound.ties.append((*one, *another))
         if not self._constants_hold(state, executor):
             self.why = "a tensor attribute of the module differs from the captured constant"
             return None
@@ -343,12 +342,6 @@ class Attachment:
         bound.fast = self._direct(bound)
         self._bound, self.fast = bound, bound.fast
         return bound
-
-    @staticmethod
-    def _store(owner: nn.Module | None, key: str) -> dict[str, Any] | None:
-        if owner is None:
-            return None
-        return owner._parameters if key in owner._parameters else owner._buffers if key in owner._buffers else None
 
     def _look(self, module: nn.Module, bound: list[str]) -> reach.Reached | None:
         """What forward can reach, if it is by value what was captured; else None, with the reason kept."""
@@ -375,7 +368,7 @@ class Attachment:
         simple = self._given is not None and not (bound.unused or bound.ties or bound.reached.asks_tensors)
         simple = simple and not (bound.executor.effects and bound.reached.versions)  # a constant may lie where something is written
         module = bound.module()
-        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 3:
+        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 4:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
         try:
@@ -669,6 +662,8 @@ class Attachment:
                 return _NOT_DEFERRED
         bound = self._bound
         if bound is None or bound.executor.generator is not None:  # the original, run later, would draw other numbers
+            return _NOT_DEFERRED
+        if bound.reached.wrappers:  # whose gradients are not those of the tensors inside
             return _NOT_DEFERRED
         if not bound.executor.own_results or bound.reached.asks_for_gradients() or any(e.differentiable for e in bound.executor.effects):
             return _NOT_DEFERRED

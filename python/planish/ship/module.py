@@ -60,7 +60,7 @@ def _offer_neighbours(folder):
 
 _offer_neighbours(_FOLDER / "neighbours")
 # PARTS of guards.py
-for _part in ("names", "hooks", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):
+for _part in "names wrapped hooks outside frozen reach signature context trees holders watch apart archive parts deferred".split():
     _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")

@@ -22,30 +22,29 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from planish.ship import hooks, names, outside
-    from planish.ship.frozen import CACHED, COMPARED, Difference, Reached, first_bytes, length, unlike
+    from planish.ship import hooks, names, outside, wrapped
+    from planish.ship.frozen import CACHED, COMPARED, VALUES, Difference, Reached, as_keys, as_text, first_bytes, in_order, length, short_key, tensor_digest
+    from planish.ship.frozen import unlike as unlike
 else:
-    frozen, hooks, names, outside = (importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "hooks", "names", "outside"))
+    frozen, hooks, names, outside, wrapped = (
+        importlib.import_module(__name__.removesuffix("reach") + part) for part in ("frozen", "hooks", "names", "outside", "wrapped")
+    )
     CACHED, COMPARED, Difference, Reached = frozen.CACHED, frozen.COMPARED, frozen.Difference, frozen.Reached
-    first_bytes, length, unlike = frozen.first_bytes, frozen.length, frozen.unlike
+    first_bytes, length, unlike, VALUES, in_order = frozen.first_bytes, frozen.length, frozen.unlike, frozen.VALUES, frozen.in_order
+    as_keys, short_key, tensor_digest, as_text = frozen.as_keys, frozen.short_key, frozen.tensor_digest, frozen.as_text
 
 __all__ = ["Difference", "Reached", "reach", "unlike"]
 
 Tensor = torch.Tensor
 _PLAIN = (Tensor, nn.Parameter)
 
-#: Things that never change, and are known by their value.
-_VALUES = (
-    *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice),
-    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size),
-)
 #: Things of C that never change but in ways that no result depends on, and are known by their names.
 _ATOMS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
           types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias, types.UnionType)  # fmt: skip
@@ -83,6 +82,7 @@ _CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "__getattr__")  # of n
 #: What to do about what stands in `Reached.problem`.
 REMEDY = "leave that part out of forward, or do it before the module is called: a program only runs where all that forward reads is known to be as it was"
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
+_AS_USUAL = object.__getattribute__  # which torch.export leaves at classes of tensors
 _DEEP = 2  # calls inside installed packages that are followed
 _LIBRARIES: weakref.WeakSet[type] = weakref.WeakSet()  # classes of modules for which editable packages turned out to be installed ones
 
@@ -130,17 +130,6 @@ def _reach(root: nn.Module, bound: set[str]) -> Reached:
         wide = wide or walk.anything
 
 
-def _tensor_digest(tensor: Tensor) -> str:
-    with torch.no_grad():
-        whole = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        return hashlib.sha256(first_bytes(whole, whole.numel() * whole.element_size())).hexdigest()[:16]
-
-
-def _text(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}… ({hashlib.sha256(text.encode()).hexdigest()[:12]})"
-
-
 class _Walk:
     """One look at everything, with the names that are known so far."""
 
@@ -167,7 +156,8 @@ class _Walk:
         self.modules = dict(root.named_modules())
         self._module_names = {id(m): n for n, m in self.modules.items()}
         stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
-        self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
+        tensors = [(prefix + key, t) for prefix, store in stores for key, t in store.items() if t is not None]
+        self._live = {id(t): name for name, t in tensors} | {id(t): path for name, outer in tensors for path, t in wrapped.inside(outer, name)}
         self._hooks = {id(m): hooks.weight_hooks(m) for m in self.modules.values()}
         self._variables: dict[int, outside.Question] = {}  # of the context, that hooks read
         self._lenient = 0  # inside what belongs to a package
@@ -206,7 +196,7 @@ class _Walk:
             self.found.fields.append((thing, name, value))
 
     def _order(self, thing: dict[Any, Any]) -> None:
-        if len(keys := tuple(_in_order(thing))) > 1:
+        if len(keys := tuple(in_order(thing))) > 1:
             ordered = isinstance(thing, collections.OrderedDict)  # which keeps an order of its own
             self.found.orders.append((thing, keys, collections.OrderedDict.__iter__ if ordered else None))
 
@@ -300,6 +290,8 @@ class _Walk:
                     self._visit(value, path)
                 elif path not in self.bound:
                     self._item(attributes[store], key, value)
+                    if wrapped.holds_others(value):
+                        self._wrapper(value, path)
         if not registered:
             self.found.sizes += [(attributes[kind], 0) for kind in _HOOKS if not attributes[kind]]
             if any(attributes[kind] for kind in _HOOKS):
@@ -327,7 +319,7 @@ class _Walk:
                 for store in _OF_MODULES:
                     self._missing(attributes[store], key)
         for hook_name, hook in self._hooks.get(id(module), {}).items():
-            self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
+            self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {as_text(sorted(vars(hook).items()))}")
             self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
         for number, hook in enumerate(hooks.package_hooks(module) if registered else ()):
             self._say(f"{prefix}(hook {number})", f"{hook.__module__}.{hook.__qualname__}")
@@ -344,10 +336,29 @@ class _Walk:
                     self._missing(place, key)
         self.found.sizes.append((holder, len(attributes)))
 
+    def _wrapper(self, tensor: Tensor, path: str) -> None:
+        """A parameter or buffer that holds others: its class, and what it has beside them, on which its arithmetic may depend."""
+        cls, attributes = type(tensor), vars(tensor)
+        self._mark(tensor, path)
+        self._say(path, f"a {names.short_name(cls)} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}")
+        self.found.wrappers.append(tensor)
+        self.found.types.append((tensor, cls, attributes))
+        self._class(cls, names.short_name(cls))
+        inner = dict.fromkeys(tensor.__tensor_flatten__()[0])  # type: ignore[attr-defined]
+        for key, value in sorted(attributes.items()):
+            if key not in inner:
+                self._item(attributes, key, value)
+                self._visit(value, f"{path}.{key}")
+            elif f"{path}.{key}" not in self.bound:
+                self._item(attributes, key, value)
+                if wrapped.holds_others(value):
+                    self._wrapper(value, f"{path}.{key}")
+        self.found.sizes.append((attributes, len(attributes)))
+
     def _asked_of_tensor(self, tensor: Tensor, path: str, holder: dict[Any, Any] | None = None, key: str = "") -> None:
         """What the code reads of a tensor that is not in its memory: attributes that somebody gave it, and whether it requires gradients."""
         attributes = vars(tensor)
-        mine = sorted(attributes if self.wide else self.known.intersection(attributes))
+        mine = sorted(attributes if self.wide else self.known.intersection(attributes)) if not wrapped.holds_others(tensor) else []  # _wrapper() looks at all
         asked = self.spelled.intersection(_OF_TENSORS)
         if not mine and not asked and self.of_tensors == frozenset():
             return
@@ -360,7 +371,7 @@ class _Walk:
             self._visit(attributes[name], f"{path}.{name}")
         for name in sorted(asked):
             self._field(tensor, name, value := getattr(tensor, name))
-            self._say(f"{path}.{name}", _text(value) if type(value) in _VALUES else "there")
+            self._say(f"{path}.{name}", as_text(value) if type(value) in VALUES else "there")
 
     def _called(self, path: str) -> str:
         return f"'{path}'" if path else "the module"
@@ -387,8 +398,8 @@ class _Walk:
 
     def _visit(self, value: Any, path: str) -> None:
         cls = type(value)
-        if cls in _VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo) or _is_numpy_number(cls):
-            self._say(path, f"{names.short_name(cls)} {_text(value)}" if isinstance(value, enum.Enum) else _text(value))
+        if cls in VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo) or _is_numpy_number(cls):
+            self._say(path, f"{names.short_name(cls)} {as_text(value)}" if isinstance(value, enum.Enum) else as_text(value))
             if self._at is not None and self._at[2] is value:
                 self.found.places[path] = self._at
             if isinstance(value, enum.Enum):
@@ -398,7 +409,7 @@ class _Walk:
             self._say(path, f"module {value.__name__}" if names.whose_module(value) != "own" else "module")
             self._python_module(value)
             return
-        if cls is tuple and all(type(entry) in _VALUES for entry in value):
+        if cls is tuple and all(type(entry) in VALUES for entry in value):
             self._container(value, path)  # one that two places share is no other than two of the same values
             return
         if self._at is not None and self._at[2] is value:
@@ -475,7 +486,7 @@ class _Walk:
         known, answer = outside.question(function)
         if known:
             self.found.answers.append((function, answer))
-            self._say(f"{path}()", _text(answer))
+            self._say(f"{path}()", as_text(answer))
         return known
 
     def _ask(self, question: outside.Question, path: str) -> None:
@@ -484,7 +495,7 @@ class _Walk:
             return
         self._pairs.add((id(question), None))
         self.found.answers.append((question, answer := question()))
-        self._say(path, _text(answer))
+        self._say(path, as_text(answer))
 
     def _environment(self) -> None:
         """Environment variables: those that the user's code spells out, by value; all of them, by identity."""
@@ -505,7 +516,7 @@ class _Walk:
         self._soft += 1
         for kept, key, held, result in outside.cached(wrapper):
             self._item(kept, key, held)
-            self._visit(result, f"{path}{CACHED}{_short_key(key)}]")
+            self._visit(result, f"{path}{CACHED}{short_key(key)}]")
         self._soft -= 1
 
     def _value_of_enum(self, value: enum.Enum, path: str) -> None:
@@ -540,7 +551,7 @@ class _Walk:
         if self._lenient:
             return
         self._asked_of_tensor(tensor, path)
-        content = _tensor_digest(tensor) if tensor.device.type != "meta" else "meta"
+        content = tensor_digest(tensor) if tensor.device.type != "meta" else "meta"
         self._say(path, f"a tensor {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)} with contents {content}")
         self.found.versions.append((tensor, tensor._version))
         self.partly.append((path, tensor))
@@ -555,7 +566,7 @@ class _Walk:
                 return
             if not self._lenient:
                 self.found.sizes.append((value, length(value)))
-                self._say(path, f"a {type(value).__name__} with {_keys(value)}")
+                self._say(path, f"a {type(value).__name__} with {as_keys(value)}")
                 self._order(value)
             if isinstance(value, collections.defaultdict):
                 self._field(value, "default_factory", value.default_factory)
@@ -564,7 +575,7 @@ class _Walk:
                 if not self._key_is_plain(key, path):
                     return
                 self._item(value, key, entry)
-                self._visit(entry, f"{path}[{_short_key(key)}]")
+                self._visit(entry, f"{path}[{short_key(key)}]")
         elif isinstance(value, list):
             if self._lenient and length(value) > 1000:
                 return
@@ -591,7 +602,7 @@ class _Walk:
     def _key_is_plain(self, key: Any, path: str) -> bool:
         """Whether a key is found by what never changes: a value, or its identity."""
         cls = type(key)
-        if cls in _VALUES or isinstance(key, enum.Enum | type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType):
+        if cls in VALUES or isinstance(key, enum.Enum | type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType):
             return True
         if isinstance(key, tuple | frozenset):
             return all(self._key_is_plain(part, path) for part in key)
@@ -681,7 +692,7 @@ class _Walk:
             if not isinstance(key, str) or key.startswith("_planish"):
                 continue
             self._item(holder, key, value)
-            if type(value) in _VALUES or isinstance(value, enum.Enum):
+            if type(value) in VALUES or isinstance(value, enum.Enum):
                 self._visit(value, prefix + key)
                 continue
             self._lenient += 1
@@ -796,7 +807,7 @@ class _Walk:
             if not (implicit or constructs or key in self.known):
                 continue
             value = place[key]
-            if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+            if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType) or value is _AS_USUAL:
                 continue
             self._item(place, key, value)
             for before in earlier if not self._lenient else ():
@@ -817,7 +828,7 @@ class _Walk:
     def _answers_anything(self, cls: type, path: str) -> bool:
         """Whether a class has its own way of finding attributes: then all of its objects' attributes count. Code that cannot be read is a problem."""
         for hook in ("__getattribute__", "__getattr__"):
-            owner = next((base for base in cls.__mro__ if hook in vars(base)), object)
+            owner = next((base for base in cls.__mro__ if vars(base).get(hook, _AS_USUAL) is not _AS_USUAL), object)
             if owner in (object, nn.Module) or names.whose_class(owner) in ("torch", "stdlib"):
                 continue
             if not isinstance(vars(owner)[hook], types.FunctionType):
@@ -966,7 +977,7 @@ class _Walk:
             for key in sorted(self.spelled):
                 if (getter := outside.flag(module, key)) is not None:
                     self.found.answers.append((getter, getter()))
-                    self._say(f"{module.__name__}.{key}", _text(getter()))
+                    self._say(f"{module.__name__}.{key}", as_text(getter()))
         if module is decimal:
             self._ask(outside.DECIMAL_CONTEXT, outside.DECIMAL_CONTEXT.told)
         if module is os and not self.spelled.isdisjoint(("environ", "environb", "getenv", "getenvb")):
@@ -983,15 +994,3 @@ class _Walk:
 
 def _is_numpy_number(cls: type) -> bool:
     return cls.__module__ == "numpy" and any(base.__name__ == "generic" for base in cls.__mro__)
-
-
-def _in_order(value: dict[Any, Any]) -> Iterator[Any]:
-    return collections.OrderedDict.__iter__(value) if isinstance(value, collections.OrderedDict) else dict.__iter__(value)
-
-
-def _keys(value: dict[Any, Any]) -> str:
-    return ", ".join(_short_key(key) for key in _in_order(value))[:200] + f" ({length(value)})"
-
-
-def _short_key(key: Any) -> str:
-    return _text(key) if type(key) in _VALUES else names.short_name(key) if isinstance(key, type) or callable(key) else type(key).__name__

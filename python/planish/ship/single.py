@@ -94,7 +94,7 @@ def _sibling(stem):
 
 
 # PARTS of guards.py
-for _part in ("names", "hooks", "outside", "frozen", "reach", "signature", "context", "trees", "holders", "watch", "apart", "archive", "parts", "deferred"):
+for _part in "names wrapped hooks outside frozen reach signature context trees holders watch apart archive parts deferred".split():
     _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")

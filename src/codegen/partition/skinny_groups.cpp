@@ -172,6 +172,23 @@ class Grower {
     own(g);
   }
 
+  /// What makes a value that only these read of stored tensors alone, element by element and no larger than what the
+  /// reader gives: a scale of rows that is brought to another type. It is computed where it is read.
+  Nodes stored_alone(int value, const Nodes& readers, int reader) const {
+    const auto elements = [&](int v) { return graph_.values[static_cast<std::size_t>(v)].elements(); };
+    const auto& outs = node(reader).outs;
+    if (outs.size() != 1 || !outs[0] || elements(value) > elements(*outs[0])) return {};
+    const auto computed = [&](int n) { return is_free(n) && classify(node(n).op) == OpClass::pointwise; };
+    Nodes makers = makers_of(graph_, usage_, value, readers, computed);
+    for (const int n : makers) {
+      for (const int v : usage_.sources(graph_, n)) {
+        const int producer = usage_.producers[static_cast<std::size_t>(v)];
+        if (elements(v) > elements(*outs[0]) || (producer >= 0 && !makers.contains(producer))) return {};
+      }
+    }
+    return makers;
+  }
+
   /// What reads a group's results element by element, with the groups that it reads beside, as long as no more is
   /// stored for it.
   void take_readers(std::size_t g) {
@@ -184,6 +201,7 @@ class Grower {
         if (!is_free(reader) || classify(node(reader).op) != OpClass::pointwise) return false;
         nodes.insert(reader);
         for (const int v : usage_.sources(graph_, reader)) {
+          nodes = united(nodes, stored_alone(v, nodes, reader));
           const int maker = usage_.producers[static_cast<std::size_t>(v)];
           const int owner = maker < 0 ? -1 : owner_[static_cast<std::size_t>(maker)];
           if (owner < 0 || static_cast<std::size_t>(owner) == g) continue;

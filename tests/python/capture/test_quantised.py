@@ -135,3 +135,12 @@ def test_integers_stay_integers(tmp_path: Path) -> None:
     args = tuple(torch.randint(-128, 128, (32, 32), dtype=torch.int8) for _ in range(2))
     ops, result = ops_and_result(Call(torch._int_mm), args, tmp_path)
     assert ops == ["aten._int_mm.default"] and torch.equal(result, args[0].int() @ args[1].int())
+
+
+@pytest.mark.parametrize(("stored", "seen"), [(torch.int32, torch.uint8), (torch.int32, torch.int8), (torch.int64, torch.int32), (torch.uint8, torch.int8)])
+def test_words_that_are_seen_as_bytes_are_taken_apart(stored: torch.dtype, seen: torch.dtype, tmp_path: Path) -> None:
+    limits = torch.iinfo(stored)
+    words = torch.randint(limits.min, limits.max, (5, 6), dtype=stored)
+    ops, result = ops_and_result(Call(lambda w: w.view(seen) + 0), (words,), tmp_path)
+    assert "aten.view.dtype" not in ops
+    assert torch.equal(result, words.view(seen))

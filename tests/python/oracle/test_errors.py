@@ -11,6 +11,7 @@ import torch
 from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle.service import Service
+from planish.oracle.task import Task
 from planish.wire import Channel, serve
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "python")}
@@ -171,3 +172,32 @@ def test_data_on_which_eager_raises_are_no_regime(tmp_path):
     assert "task" in found and "normal" not in found and "cholesky_ex fails" in skipped["normal"], skipped
     other.make(3)
     assert other.judge(other.eager())["ok"]
+
+
+OTHERWISE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        codes = torch.randint(0, 15, (64, 64), dtype=torch.int32)
+        self.register_buffer("packed", torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1))
+        self.register_buffer("scales", torch.ones(2, 64, 2, dtype=torch.bfloat16))
+
+    def forward(self, x):
+        if type(x) is not torch.Tensor:
+            x = x.float()
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.scales)
+
+
+def get_inputs():
+    return [torch.randn(2, 64, dtype=torch.bfloat16)]
+"""
+
+
+def test_code_that_goes_another_way_while_it_is_traced_is_named(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(OTHERWISE)
+    with pytest.raises(PlanishError, match=r"what torch\.export made of it does not run") as refused:
+        Task(str(tmp_path / "task.py"), torch.device("cpu"), str(tmp_path / "blobs"))
+    assert refused.value.kind == "not_exportable" and "type(x)" in refused.value.hint

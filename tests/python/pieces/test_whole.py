@@ -301,7 +301,6 @@ def test_times_in_words() -> None:
 def test_a_hook_that_comes_later_runs(searches: Searches) -> None:
     """Behind a graph that was made anew meanwhile, as the module's contents changed: torch's compiler looks for no hook there."""
 
-
     class Scaled(models.Branch):
         scale = 1.5
 
