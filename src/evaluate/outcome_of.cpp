@@ -114,6 +114,20 @@ bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply&
   return false;
 }
 
+bool is_wrong(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::wrong:
+    case Outcome::finite_only:
+    case Outcome::nan:
+    case Outcome::unwritten:
+    case Outcome::nondeterministic:
+    case Outcome::wrong_when_timed:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string time_mismatch(const worker::Timing& timing, double wall_seconds) {
   double sum_ms = 0;
   for (double sample : timing.samples_ms) sum_ms += sample;

@@ -10,6 +10,8 @@ namespace planish {
 
 /// A runner's error as the candidate's outcome.
 Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault);
+/// It ran to its end, and its results are not those of the task.
+bool is_wrong(Outcome outcome);
 /// No candidate's fault, and no other candidate could be evaluated either.
 bool ends_the_run(const Error& error);
 /// The device itself failed or went away; no program can have done it.

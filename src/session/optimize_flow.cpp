@@ -18,6 +18,7 @@
 #include "coder/process_coder.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
+#include "evaluate/outcome_of.h"
 #include "evaluate/solution.h"
 #include "program/solution.h"
 #include "search/run.h"
@@ -59,21 +60,6 @@ Note foreign_code_note() {
           .text =
               "what ships is solution.py, Python that a coder wrote: it was proved and timed in the sandbox alone, "
               "for these shapes, and falls back on nothing; read it before you import it"};
-}
-
-/// It ran to its end, and its results are not those of the task.
-bool is_wrong(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::wrong:
-    case Outcome::finite_only:
-    case Outcome::nan:
-    case Outcome::unwritten:
-    case Outcome::nondeterministic:
-    case Outcome::wrong_when_timed:
-      return true;
-    default:
-      return false;
-  }
 }
 
 ResultDocument::Fault fault_of(const Error& error) {

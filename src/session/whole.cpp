@@ -58,11 +58,7 @@ Result<bool> WholeComposer::compose_before_proof(const std::vector<std::size_t>&
   const auto all = [&]() -> Result<bool> {
     PLANISH_TRY(const bool taken, compose_with({}, false));
     if (!taken) return false;
-    std::vector<Whole> stages{whole_};
-    PLANISH_TRY(const auto fusions, cut_otherwise(clear, others));
-    if (!fusions.empty()) stages.push_back(whole_);
-    PLANISH_TRY(const bool completed, complete());
-    if (completed) stages.push_back(whole_);
+    PLANISH_TRY(std::vector<Whole> stages, stages_on_one_seed(clear, others));
     while (!stages.empty()) {
       whole_ = std::move(stages.back());
       stages.pop_back();
@@ -74,7 +70,7 @@ Result<bool> WholeComposer::compose_before_proof(const std::vector<std::size_t>&
       }
       if (stages.empty()) break;
       run_.note(fmt::format("a program that seemed faster fails ({})", name(proved.outcome)));
-      // What ships is proved once more: the last of them has the best chance where there is no time for all.
+      // The proof of what ships comes on top: the last stage has the best chance where there is no time for all.
       const double proof = proved.test ? proved.test->seconds : 0;
       if (stages.size() > 1 && run_.left() < 3 * proof) stages.resize(1);
     }
@@ -85,9 +81,11 @@ Result<bool> WholeComposer::compose_before_proof(const std::vector<std::size_t>&
   return done;
 }
 
-/// Other ways to cut the task, on one fresh seed. What came of it is the whole; the ways that it took.
-Result<std::vector<std::size_t>> WholeComposer::cut_otherwise(std::vector<std::size_t> clear,
-                                                              const std::vector<std::size_t>& others) {
+/// Other ways to cut the task, then kernels for what PyTorch still runs, on one fresh seed: the whole before, after the
+/// ways and after the kernels, as far as each took something. The last of them is the whole.
+Result<std::vector<Whole>> WholeComposer::stages_on_one_seed(std::vector<std::size_t> clear,
+                                                             const std::vector<std::size_t>& others) {
+  std::vector<Whole> stages{whole_};
   std::vector<std::size_t> fusions;
   bool taken = false;
   if (clear.size() > 1 && !run_.cancelled()) {
@@ -101,24 +99,22 @@ Result<std::vector<std::size_t>> WholeComposer::cut_otherwise(std::vector<std::s
     PLANISH_TRY(taken, compose_with(fusions, false));
     if (!taken) fusions.pop_back();
   }
-  return fusions;
+  if (!fusions.empty()) stages.push_back(whole_);
+  PLANISH_TRY(const bool completed, complete());
+  if (completed) stages.push_back(whole_);
+  return stages;
 }
 
-/// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract, of
-/// all of that, of the ways alone, and of neither.
+/// The whole contract of what stages_on_one_seed() comes to, from the last; `first` where none is better.
 Status WholeComposer::refine(const Whole& first, const std::vector<std::size_t>& clear,
                              const std::vector<std::size_t>& others) {
-  PLANISH_TRY(const std::vector<std::size_t> fusions, cut_otherwise(clear, others));
-  const Whole cut = whole_;
-  PLANISH_TRY(const bool completed, complete());
-  if (completed) {
+  PLANISH_TRY(std::vector<Whole> stages, stages_on_one_seed(clear, others));
+  for (; stages.size() > 1; stages.pop_back()) {
+    whole_ = std::move(stages.back());
     PLANISH_TRY(const bool better, proves_better_than(first));
     if (better) return {};
-    whole_ = cut;
   }
-  if (fusions.empty()) return {};
-  PLANISH_TRY(const bool better, proves_better_than(first));
-  if (!better) whole_ = first;
+  whole_ = first;
   return {};
 }
 

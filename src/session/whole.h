@@ -56,8 +56,7 @@ class WholeComposer {
 
  private:
   Result<bool> compose_before_proof(const std::vector<std::size_t>& clear, const std::vector<std::size_t>& others);
-  Result<std::vector<std::size_t>> cut_otherwise(std::vector<std::size_t> clear,
-                                                 const std::vector<std::size_t>& others);
+  Result<std::vector<Whole>> stages_on_one_seed(std::vector<std::size_t> clear, const std::vector<std::size_t>& others);
   Status refine(const Whole& first, const std::vector<std::size_t>& clear, const std::vector<std::size_t>& others);
   Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full);
   Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions, bool full);
