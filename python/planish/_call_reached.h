@@ -132,8 +132,8 @@ inline Look same_field(const Reached::Entry& field) {
   return Look::differs;
 }
 
-/// Whether a tensor is as it was (any is where `version` is below zero), and asks for no gradients where there could be
-/// some: then `needs_grad` is the name of the attribute that says so, else null.
+/// Comparison of a tensor with what it was (any fits where `version` is below zero); it differs where it asks for
+/// gradients and there could be some: then `needs_grad` is the name of the attribute that says so, else null.
 inline Look same_version(PyObject* tensor, long long version, PyObject* version_name, PyObject* needs_grad) {
   if (version >= 0) {
     const Ref now(PyObject_GetAttr(tensor, version_name));

@@ -600,7 +600,7 @@ class Table:
         default = torch.get_default_dtype()
         from planish.oracle.agreement import is_large, result_in_double, twin_of  # with what captures, for which nobody else here has a use
 
-        coded = any(wrapped.holds_others(t) for t in (*self.model.parameters(), *self.model.buffers()))  # its classes know no doubles
+        coded = wrapped.are_in(self.model)  # whose classes know no doubles
         # Random numbers are the task's own, drawn in its types; of large parameters no second set in double may fit.
         throughout = throughout or coded or bool(self._draws) or any(map(is_large, self.model.parameters()))
         try:

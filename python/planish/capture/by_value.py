@@ -67,12 +67,8 @@ Unpickler, load, loads, dump, dumps = pickle.Unpickler, pickle.load, pickle.load
 def save(thing: Any, path: Path, beside: Path | None = None) -> bool:
     """Whether `thing`, tensors and all, could be written to `path`, large ones of a GPU to `beside` (weights.py). What is half written is removed."""
     try:
-        if beside is None:
+        with weights.collected(beside):
             torch.save(thing, path, pickle_module=sys.modules[__name__])
-        else:
-            with weights.collected() as large:
-                torch.save(thing, path, pickle_module=sys.modules[__name__])
-            large.write(beside)
     except Exception:  # whatever a class of the user's raises when asked for its state
         for half in filter(None, (path, beside)):
             half.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ def name_inner_tensors(program: ExportedProgram, model: torch.nn.Module, path: P
 
 def on_plain_tensors(model: torch.nn.Module, args: Any, kwargs: Any) -> torch.nn.Module:
     """The same computation by torch's operators on plain tensors, where parameters or buffers hold others. Raises whatever torch.export does."""
-    if not any(wrapped.holds_others(t) for t in (*model.parameters(), *model.buffers())):
+    if not wrapped.are_in(model):
         return model
     with torch.no_grad(), no_gradients_inside(model):
         made: torch.fx.GraphModule = torch.export.export(model, args, kwargs, strict=False).run_decompositions().module(check_guards=False)

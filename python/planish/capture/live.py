@@ -12,12 +12,9 @@ symmetric positive definite matrices stay it, with rows and columns in another o
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
-import os
 import sys
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +33,6 @@ PROGRAM = "program.pt2"
 INPUTS = "inputs.pt"
 MANIFEST = "task.json"
 DISTINCT = "distinct.json"
-_PIECE = 1 << 24
 _DRAWN_THERE = range(1 << 16, 1 << 28)  # elements of an example whose data are drawn where they are wanted: more would want 2 GB of places
 
 
@@ -59,7 +55,7 @@ def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ..
     with torch.no_grad():
         own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE, folder / WEIGHTS)
     if own:
-        about |= {"form": "module", "path": [entry for entry in sys.path if entry], "source_sha256": _digest(folder / MODULE, folder / WEIGHTS)}
+        about |= {"form": "module", "path": [entry for entry in sys.path if entry], "source_sha256": weights.digest(folder / MODULE, folder / WEIGHTS)}
     else:
         from planish.capture.export import export_program
 
@@ -70,7 +66,7 @@ def _write(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ..
         program = export_program(module, args, kwargs, Path(name))
         _detach_copies(program)
         _save(program, folder / PROGRAM, name)
-        about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": _digest(folder / PROGRAM)}
+        about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": weights.digest(folder / PROGRAM)}
     (folder / DISTINCT).unlink(missing_ok=True)  # of an earlier call
     (folder / MANIFEST).write_text(json.dumps(about))
     return str(about["form"])
@@ -277,16 +273,3 @@ def _own_nodes() -> list[tuple[type, str | None]]:
         for cls in pytree.SUPPORTED_NODES
         if hasattr(cls, "__dataclass_fields__") and not cls.__module__.startswith("torch.")
     ]
-
-
-def _digest(*paths: Path) -> str:
-    """Of the files that exist: the digest of the digests of their pieces, several at once."""
-    pieces = [(path, at) for path in paths if path.exists() for at in range(0, path.stat().st_size, _PIECE)]
-
-    def digest(piece: tuple[Path, int]) -> bytes:
-        with piece[0].open("rb") as file:
-            file.seek(piece[1])
-            return hashlib.sha256(file.read(_PIECE)).digest()
-
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return hashlib.sha256(b"".join(pool.map(digest, pieces))).hexdigest()

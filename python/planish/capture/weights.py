@@ -7,6 +7,7 @@ weights share them, and nothing is read twice before it goes to the GPU.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 from collections.abc import Iterator
@@ -94,14 +95,16 @@ _read: ContextVar[tuple[Path, dict[int, torch.UntypedStorage]] | None] = Context
 
 
 @contextmanager
-def collected() -> Iterator[Writer]:
-    """Large tensors of a GPU that are pickled in the body are left to the writer."""
-    writer = Writer()
+def collected(path: Path | None) -> Iterator[None]:
+    """Large tensors of a GPU that are pickled in the body are written to `path` behind it, where there is one."""
+    writer = Writer() if path is not None else None
     token = _writer.set(writer)
     try:
-        yield writer
+        yield
     finally:
         _writer.reset(token)
+    if writer is not None and path is not None:
+        writer.write(path)
 
 
 @contextmanager
@@ -112,6 +115,19 @@ def read_from(path: Path) -> Iterator[None]:
         yield
     finally:
         _read.reset(token)
+
+
+def digest(*paths: Path) -> str:
+    """Of the files that exist: the SHA-256 of those of their pieces, several at once."""
+    pieces = [(path, at) for path in paths if path.exists() for at in range(0, path.stat().st_size, _PIECE)]
+
+    def of(piece: tuple[Path, int]) -> bytes:
+        with piece[0].open("rb") as file:
+            file.seek(piece[1])
+            return hashlib.sha256(file.read(_PIECE)).digest()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return hashlib.sha256(b"".join(pool.map(of, pieces))).hexdigest()
 
 
 def takes(tensor: torch.Tensor) -> bool:

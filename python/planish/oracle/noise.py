@@ -280,15 +280,11 @@ class Assumed(dict[str, Any]):
 
     def take(self, key: str, questions: Sequence[Question]) -> bool:
         assumed, answers = bool(self[key]), [question() for question in questions]
-        if not all(answer for answer in answers if isinstance(answer, bool)):
-            if assumed:
-                raise RuntimeError("another answer than is assumed")
-            return False
+        known = all(answer for answer in answers if isinstance(answer, bool))
         told = [answer for answer in answers if isinstance(answer, torch.Tensor)]
-        yes = torch.stack(told).all() if told else None
-        if yes is not None:
-            self._right.append(yes if assumed else ~yes)
-        elif not assumed:
+        if known and told:
+            self._right.append(torch.stack(told).all() == assumed)
+        elif known is not assumed:
             raise RuntimeError("another answer than is assumed")
         return assumed
 

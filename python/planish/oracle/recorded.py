@@ -80,6 +80,8 @@ class Recorded:
                 ask.answers.update(self._answers)
                 return found
             del found
+        if self._refused:
+            return call()
         before = self._in_use()
         began = time.monotonic()
         if self._device.type == "cuda":

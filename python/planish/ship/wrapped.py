@@ -52,6 +52,11 @@ def state(module: nn.Module) -> list[Tensor]:
     return plain((*module.parameters(), *module.buffers()))
 
 
+def are_in(module: nn.Module) -> bool:
+    """Whether a parameter or buffer holds others."""
+    return any(holds_others(tensor) for tensor in (*module.parameters(), *module.buffers()))
+
+
 def place(modules: dict[str, nn.Module], name: str) -> tuple[dict[str, Any], str] | None:
     """The dictionary that has the tensor of this name, and its key there; None where no dictionary of a module, or of a tensor, has."""
     path = name.split(".")

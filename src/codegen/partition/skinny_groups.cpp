@@ -172,8 +172,9 @@ class Grower {
     own(g);
   }
 
-  /// What makes a value that only these read of stored tensors alone, element by element and no larger than what the
-  /// reader gives: a scale of rows that is brought to another type. It is computed where it is read.
+  /// Makers of a value that only these read, where they make it of stored tensors alone, element by element and no
+  /// larger than what the reader gives: a scale of rows that is brought to another type. It is computed where it is
+  /// read.
   Nodes stored_alone(int value, const Nodes& readers, int reader) const {
     const auto elements = [&](int v) { return graph_.values[static_cast<std::size_t>(v)].elements(); };
     const auto& outs = node(reader).outs;

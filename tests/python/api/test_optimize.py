@@ -142,6 +142,13 @@ def test_max_time_over_before_the_proof_leaves_nothing_and_says_so(command: Comm
     assert "phase ship" in found.reason and "allow more with max_time=" in found.reason
 
 
+def test_max_time_over_behind_a_refusal_says_what_was_refused(command: Command) -> None:
+    late = "the 60 s of --max-time were over in phase claim (--resume r1 goes on); the timed calls returned other values than eager"
+    command.answers({"result": OVER | {"form": "baseline", "shipped": "/nowhere", "reason": late}, "code": 130})
+    found = planish.optimize(Block(), torch.randn(3, 8))
+    assert "nothing was proved by then (the timed calls returned other values than eager); allow more with max_time=" in found.reason
+
+
 def test_any_mapping_is_keyword_arguments(command: Command) -> None:
     module, x = Block(), torch.randn(3, 8)
     command.answers({"result": dict(NOTHING)})

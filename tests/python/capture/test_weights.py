@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from planish.capture import live, weights
+from planish.capture import weights
 from planish.capture.live import load_live, write_live
 from planish.errors import PlanishError
 from torch import nn
@@ -88,15 +88,15 @@ def test_weights_on_the_cpu_stay_in_the_pickle(tmp_path: Path) -> None:
 
 
 def test_a_digest_reads_all_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_PIECE", 1000)
+    monkeypatch.setattr(weights, "_PIECE", 1000)
     file = tmp_path / "file"
     text = bytearray(3500)
     file.write_bytes(text)
-    before = live._digest(file)
+    before = weights.digest(file)
     for at in (0, 999, 1000, 3499):
         text[at] = 1
         file.write_bytes(text)
-        assert live._digest(file) != before
+        assert weights.digest(file) != before
         text[at] = 0
     file.write_bytes(text)
-    assert live._digest(file, tmp_path / "none") == before
+    assert weights.digest(file, tmp_path / "none") == before
