@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -23,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "_call_nest.h"
 #include "_call_reached.h"
 
 namespace {
@@ -58,15 +58,6 @@ struct Layout {
   }
 };
 
-/// How arguments or results are nested.
-struct Nest {
-  enum class Kind : std::uint8_t { tensor, scalar, tuple, list, dict } kind = Kind::tensor;
-  std::size_t place = 0;      ///< tensor: among the inputs, or the outputs
-  PyObject* value = nullptr;  ///< scalar: what was captured
-  std::vector<Nest> items;
-  std::vector<PyObject*> keys;  ///< dict: of the items
-  bool any_order = false;       ///< dict: of keyword arguments with names of their own
-};
 struct Parameter {
   PyObject *store = nullptr, *key = nullptr;
   Layout layout;
@@ -118,12 +109,17 @@ struct Plan {
   std::vector<Child> children;
   std::vector<std::pair<PyObject*, Py_ssize_t>> sizes;  ///< how many submodules are in a dictionary
   std::vector<Layout> inputs;
+  std::size_t unused = 0;  ///< tensors that a call is given behind the inputs, and the program does not read
   Nest given, keywords, answer;
+  bool apart = false;                        ///< no object may stand in two places of a call
   std::vector<std::pair<Nest, Nest>> forms;  ///< other ways of writing the same call, by position and by name
   Reached reached;
   bool attributes = false;  ///< the code asks inputs for attributes that torch does not give them: they must have none
   bool nested = false;      ///< inputs that only a list or dictionary of the caller's may hold
   std::vector<Parameter> parameters;
+  std::vector<std::pair<Parameter, Parameter>> ties;  ///< places that hold one tensor; no layouts
+  PyObject* execute =
+      nullptr;  ///< what runs the program where the runtime alone cannot: of the tensors, in the table's order
   std::vector<void*> table;
   std::vector<Fresh> fresh;
   Arena arena;
@@ -221,54 +217,25 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, v
   return Look::fits;
 }
 
-/// Whether a number, string, … is the captured one: of its type, equal, and for zeros of its sign; NaN is NaN.
-Look same_scalar(PyObject* given, PyObject* value) {
-  if (Py_TYPE(given) != Py_TYPE(value)) return Look::differs;
-  if (Py_TYPE(value) == &PyFloat_Type) {
-    const double a = PyFloat_AsDouble(given), b = PyFloat_AsDouble(value);
-    return (a == b && std::signbit(a) == std::signbit(b)) || (a != a && b != b) ? Look::fits : Look::differs;
-  }
-  const int equal = PyObject_RichCompareBool(given, value, Py_EQ);
-  return equal < 0 ? Look::failed : equal != 0 ? Look::fits : Look::differs;
-}
-
-/// Whether what was given is nested as it was captured, with the same scalars; its tensors go into `tensors`
-/// (borrowed).
-Look unpack(const Nest& nest, PyObject* given, PyObject** tensors) {
-  using enum Nest::Kind;
-  if (nest.kind == tensor) {
-    tensors[nest.place] = given;
-    return Look::fits;
-  }
-  if (nest.kind == scalar) return same_scalar(given, nest.value);
-  const auto count = static_cast<Py_ssize_t>(nest.items.size());
-  if (nest.kind == tuple  ? Py_TYPE(given) != &PyTuple_Type || PyTuple_Size(given) != count
-      : nest.kind == list ? Py_TYPE(given) != &PyList_Type || PyList_Size(given) != count
-                          : Py_TYPE(given) != &PyDict_Type || PyDict_Size(given) != count)
-    return Look::differs;
-  PyObject *key = nullptr, *entry = nullptr;
-  Py_ssize_t position = 0;
-  for (std::size_t i = 0; i < nest.items.size(); ++i) {
-    const auto at = static_cast<Py_ssize_t>(i);
-    PyObject* item = nest.kind == tuple  ? PyTuple_GetItem(given, at)
-                     : nest.kind == list ? PyList_GetItem(given, at)
-                                         : PyDict_GetItemWithError(given, nest.keys[i]);
-    // Who iterates over a dictionary sees its order.
-    if (nest.kind == dict && !nest.any_order && item != nullptr) {
-      const bool more = PyDict_Next(given, &position, &key, &entry) != 0;
-      const int same = !more ? 0 : key == nest.keys[i] ? 1 : PyObject_RichCompareBool(key, nest.keys[i], Py_EQ);
-      if (same != 1) return same < 0 ? Look::failed : Look::differs;
-    }
-    if (item == nullptr) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
-    if (const Look look = unpack(nest.items[i], item, tensors); look != Look::fits) return look;
-  }
-  return Look::fits;
+/// A tensor that the program does not read fits whatever is in it.
+Look is_tensor(const Plan& plan, PyObject* tensor, bool grad) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+  if (type != plan.tensor_type && type != plan.parameter_type) return Look::differs;
+  if (!grad) return Look::fits;
+  const Ref needs(PyObject_GetAttr(tensor, plan.requires_grad));
+  if (!needs) return Look::failed;
+  return needs.get() == Py_False ? Look::fits : Look::differs;
 }
 
 /// The same for the arguments given[1] and the keyword arguments given[2] of a call.
-Look unpack_call(const Nest& by_place, const Nest& by_name, PyObject* const* given, PyObject** tensors) {
-  const Look look = unpack(by_place, given[1], tensors);
-  return look == Look::fits ? unpack(by_name, given[2], tensors) : look;
+Look unpack_call(const Plan& plan, const Nest& by_place, const Nest& by_name, PyObject* const* given, Unpacked& out) {
+  out.objects.clear();
+  out.made.clear();
+  Look look = unpack(by_place, given[1], out);
+  if (look == Look::fits) look = unpack(by_name, given[2], out);
+  if (look != Look::fits || !plan.apart) return look;
+  std::ranges::sort(out.objects);
+  return std::ranges::adjacent_find(out.objects) == out.objects.end() ? Look::fits : Look::differs;
 }
 
 Look context_is_plain(const Plan& plan) {
@@ -386,6 +353,7 @@ bool overlaps(std::vector<Span>& spans) {
 Look place_effects(const Plan& plan, void* const* at, void** table) {
   const std::size_t inputs = plan.inputs.size(), all = inputs + plan.parameters.size();
   std::vector<Span> spans(all);
+  spans.reserve(all + plan.reached.versions.size());
   for (std::size_t i = 0; i < all; ++i) {
     spans[i].first = reinterpret_cast<std::uintptr_t>(at[i]);
     const Layout& layout = i < inputs ? plan.inputs[i] : plan.parameters[i - inputs].layout;
@@ -394,6 +362,16 @@ Look place_effects(const Plan& plan, void* const* at, void** table) {
   for (const Effect& effect : plan.effects) {
     spans[effect.place].changes = true;
     if (effect.direct >= 0) table[effect.direct] = at[effect.place];
+  }
+  for (const auto& [tensor, version] : plan.reached.versions) {
+    if (version < 0) continue;  // it holds others
+    DlTensor t{};
+    if (plan.torch->view(tensor, &t) != 0) {
+      PyErr_Clear();
+      return Look::differs;
+    }
+    const auto first = reinterpret_cast<std::uintptr_t>(static_cast<char*>(t.data) + t.byte_offset);
+    spans.push_back({first, first + extent(t), false});
   }
   return overlaps(spans) ? Look::differs : Look::fits;
 }
@@ -441,7 +419,8 @@ PyObject* pack(const Plan& plan, const Nest& nest, PyObject* const* fresh) {
   return whole.release();
 }
 
-PyObject* results(const Plan& plan, PyObject* const* fresh) {
+/// `given`: the module, the arguments and the keyword arguments.
+PyObject* results(const Plan& plan, PyObject* const* fresh, PyObject* const* given) {
   if (plan.finish == Py_None) return pack(plan, plan.answer, fresh);
   const auto value = [&](const Output& out) { return out.fresh >= 0 ? fresh[out.fresh] : out.value; };
   const Ref list(PyList_New(static_cast<Py_ssize_t>(plan.outputs.size())));
@@ -451,7 +430,28 @@ PyObject* results(const Plan& plan, PyObject* const* fresh) {
     Py_INCREF(one);
     PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), one);
   }
-  return PyObject_CallFunctionObjArgs(plan.finish, list.get(), nullptr);
+  return PyObject_CallFunctionObjArgs(plan.finish, list.get(), given[1], given[2], nullptr);
+}
+
+/// What `execute` makes of the call's tensors, put together.
+PyObject* execute(const Plan& plan, PyObject* const* tensors, PyObject* const* parameters, PyObject* const* given) {
+  const Ref all(PyList_New(static_cast<Py_ssize_t>(plan.table.size())));
+  if (!all) return nullptr;
+  const auto put = [&](const Layout& layout, PyObject* tensor) {
+    Py_INCREF(tensor);
+    return PyList_SetItem(all.get(), layout.buffer, tensor) == 0;
+  };
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (!put(plan.inputs[i], tensors[i])) return nullptr;
+  }
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (!put(plan.parameters[i].layout, parameters[i])) return nullptr;
+  }
+  const Ref found(PyObject_CallFunctionObjArgs(plan.execute, all.get(), nullptr));
+  if (!found) return nullptr;
+  hits.fetch_add(1, std::memory_order_relaxed);
+  plan.hits.fetch_add(1, std::memory_order_relaxed);
+  return PyObject_CallFunctionObjArgs(plan.finish, found.get(), given[1], given[2], nullptr);
 }
 
 /// run(module, args, kwargs): the outputs, or `miss`.
@@ -464,11 +464,13 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   const auto answer = [&](Look look) -> PyObject* { return look == Look::failed ? nullptr : miss(); };
   if (count != 3 || PyWeakref_GetObject(plan.module) != given[0]) return miss();
   PyObject* few[16];
-  std::vector<PyObject*> many(plan.inputs.size() > 16 ? plan.inputs.size() : 0);
+  const std::size_t leaves = plan.inputs.size() + plan.unused;
+  std::vector<PyObject*> many(leaves > 16 ? leaves : 0);
   PyObject** tensors = many.empty() ? few : many.data();
-  Look written = unpack_call(plan.given, plan.keywords, given, tensors);
+  Unpacked out{tensors, {}, {}};
+  Look written = unpack_call(plan, plan.given, plan.keywords, given, out);
   for (const auto& [by_place, by_name] : plan.forms) {
-    if (written == Look::differs) written = unpack_call(by_place, by_name, given, tensors);
+    if (written == Look::differs) written = unpack_call(plan, by_place, by_name, given, out);
   }
   if (written != Look::fits) return answer(written);
   if (const Look look = context_is_plain(plan); look != Look::fits) return answer(look);
@@ -521,6 +523,11 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
     if (look != Look::fits) return answer(look);
   }
+  for (std::size_t i = plan.inputs.size(); i < leaves; ++i) {
+    Look look = is_tensor(plan, tensors[i], grad != 0);
+    if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
+    if (look != Look::fits) return answer(look);
+  }
   const std::size_t first_parameter = next;
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& parameter = plan.parameters[i];
@@ -532,9 +539,13 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     const Look look = take(plan, tensor, parameter.layout, grad != 0, table, own);
     if (look != Look::fits) return answer(look);
   }
+  for (const auto& [one, other] : plan.ties) {
+    if (PyDict_GetItemWithError(one.store, one.key) != PyDict_GetItemWithError(other.store, other.key)) return miss();
+  }
   if (at != nullptr) {
     if (const Look look = place_effects(plan, at, table); look != Look::fits) return answer(look);
   }
+  if (plan.execute != nullptr) return execute(plan, tensors, held.at + first_parameter, given);
   for (std::size_t i = 0; i < plan.fresh.size(); ++i) {
     const Fresh& fresh = plan.fresh[i];
     void* data = nullptr;
@@ -552,7 +563,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   if (at != nullptr && count_changes(plan, tensors, held.at + first_parameter) == nullptr) return nullptr;
   hits.fetch_add(1, std::memory_order_relaxed);
   plan.hits.fetch_add(1, std::memory_order_relaxed);
-  return results(plan, held.at);
+  return results(plan, held.at, given);
 }
 
 // ---- making a plan ----
@@ -572,43 +583,9 @@ Layout read_layout(Reader& read, const Plan& plan, PyObject* row, Py_ssize_t at)
   return out;
 }
 
-/// ("tensor", place), ("scalar", value), ("tuple" | "list", [item, …]), or ("dict" | "names", [item, …], [key, …]).
-Nest read_nest(Reader& read, PyObject* row, std::size_t tensors) {
-  Nest out;
-  PyObject* kind = read.item(row, 0);
-  const auto is = [&](const char* name) {
-    return kind != nullptr && !read.failed() && PyUnicode_CompareWithASCIIString(kind, name) == 0;
-  };
-  if (is("tensor")) {
-    out.place = static_cast<std::size_t>(read.number(read.item(row, 1)));
-    if (out.place >= tensors && !read.failed()) PyErr_SetString(PyExc_ValueError, "a tensor beyond the last");
-    return out;
-  }
-  if (is("scalar")) {
-    out.kind = Nest::Kind::scalar;
-    out.value = read.item(row, 1);
-    return out;
-  }
-  out.kind = is("tuple") ? Nest::Kind::tuple : is("list") ? Nest::Kind::list : Nest::Kind::dict;
-  PyObject* items = read.item(row, 1);
-  out.any_order = is("names");
-  PyObject* keys = out.kind == Nest::Kind::dict ? read.item(row, 2) : nullptr;
-  for (Py_ssize_t i = 0; i < read.size(items); ++i) {
-    out.items.push_back(read_nest(read, read.item(items, i), tensors));
-    if (keys != nullptr) out.keys.push_back(read.item(keys, i));
-  }
-  return out;
-}
-
-/// Counts how often each tensor's place stands in the tree.
-void count_places(const Nest& nest, std::vector<int>& counts) {
-  if (nest.kind == Nest::Kind::tensor) ++counts[nest.place];
-  for (const Nest& item : nest.items) count_places(item, counts);
-}
-
 /// Each input stands once in a call. Else an exception is set.
 void check_places(const Plan& plan, const Nest& by_place, const Nest& by_name) {
-  std::vector<int> counts(plan.inputs.size(), 0);
+  std::vector<int> counts(plan.inputs.size() + plan.unused, 0);
   count_places(by_place, counts);
   count_places(by_name, counts);
   for (const int times : counts) {
@@ -658,8 +635,11 @@ void read_inputs(Reader& read, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     plan->inputs.push_back(read_layout(read, *plan, read.item(rows, i), 0));
   }
-  plan->given = read_nest(read, read.field("given"), plan->inputs.size());
-  plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
+  plan->unused = static_cast<std::size_t>(read.number(read.field("unused")));
+  const std::size_t leaves = plan->inputs.size() + plan->unused;
+  plan->given = read_nest(read, read.field("given"), leaves);
+  plan->keywords = read_nest(read, read.field("keywords"), leaves);
+  plan->apart = read.field("apart") == Py_True;
   plan->nested = read.field("nested") == Py_True;
   plan->attributes = read.field("attributes") == Py_True;
   if (read.failed()) return;
@@ -667,8 +647,7 @@ void read_inputs(Reader& read, Plan* plan) {
   rows = read.field("forms");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
-    plan->forms.emplace_back(read_nest(read, read.item(row, 0), plan->inputs.size()),
-                             read_nest(read, read.item(row, 1), plan->inputs.size()));
+    plan->forms.emplace_back(read_nest(read, read.item(row, 0), leaves), read_nest(read, read.item(row, 1), leaves));
     if (!read.failed()) check_places(*plan, plan->forms.back().first, plan->forms.back().second);
   }
 }
@@ -680,6 +659,11 @@ void read_buffers(Reader& read, Plan* plan) {
     PyObject* row = read.item(rows, i);
     plan->parameters.push_back({read.item(row, 0), read.item(row, 1), read_layout(read, *plan, row, 2)});
     plan->parameters.back().layout.signs = false;
+  }
+  rows = read.field("ties");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->ties.push_back({{read.item(row, 0), read.item(row, 1), {}}, {read.item(row, 2), read.item(row, 3), {}}});
   }
   rows = read.field("table");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->table.push_back(read.address(read.item(rows, i)));
@@ -734,7 +718,8 @@ void read_effects(Reader& read, Plan* plan) {
 
 /// Sets an exception where a buffer lies outside the table of pointers.
 void check_table(const Plan* plan) {
-  const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
+  const long first = plan->execute != nullptr ? 0 : -1;  // who executes is given them all
+  const auto outside = [&](long buffer) { return buffer < first || buffer >= static_cast<long>(plan->table.size()); };
   for (const Layout& input : plan->inputs) {
     if (outside(input.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");
   }
@@ -774,6 +759,8 @@ bool read_plan(PyObject* fields, Plan* plan) {
   read_reached(read.field("reached"), plan->reached);
   read_buffers(read, plan);
   read_results(read, plan);
+  PyObject* execute = read.field("execute");
+  plan->execute = execute == Py_None ? nullptr : execute;
   PyObject* how = read.field("launch");
   void* function = read.address(read.item(how, 0));
   std::memcpy(&plan->run, &function, sizeof function);
@@ -788,7 +775,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
   }
   plan->brief = read.field("brief") == Py_True;
   check_table(plan);
-  if (plan->outputs.empty() && plan->effects.empty() && !read.failed())
+  if (plan->execute == nullptr && plan->outputs.empty() && plan->effects.empty() && !read.failed())
     PyErr_SetString(PyExc_ValueError, "a plan without outputs");
   return !read.failed();
 }
@@ -888,7 +875,7 @@ int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
   // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
-  if (PyModule_AddIntConstant(module, "reached", 4) != 0) return -1;
+  if (PyModule_AddIntConstant(module, "reached", 5) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

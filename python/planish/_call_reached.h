@@ -146,20 +146,24 @@ inline Look same_version(PyObject* tensor, long long version, PyObject* version_
   return needs.get() == Py_False ? Look::fits : Look::differs;
 }
 
+/// Bytes from a tensor's first to just after its last.
+inline std::size_t extent(const DlTensor& t) {
+  std::int64_t last = 0;
+  for (std::int32_t i = 0; i < t.ndim; ++i) {
+    if (t.shape[i] == 0) return 0;
+    last += (t.shape[i] - 1) * t.strides[i];
+  }
+  return static_cast<std::size_t>(last + 1) * ((t.dtype.bits * t.dtype.lanes + 7U) / 8U);
+}
+
 inline bool same_contents(const DlExchange& torch, PyObject* tensor, PyObject* bytes) {
   DlTensor t{};
   if (torch.view(tensor, &t) != 0) {
     PyErr_Clear();
     return false;
   }
-  std::int64_t last = 0;
-  bool empty = false;
-  for (std::int32_t i = 0; i < t.ndim; ++i) {
-    empty = empty || t.shape[i] == 0;
-    last += (t.shape[i] - 1) * t.strides[i];
-  }
   const auto kept = static_cast<std::size_t>(PyBytes_Size(bytes));
-  const std::size_t size = empty ? 0 : static_cast<std::size_t>(last + 1) * ((t.dtype.bits * t.dtype.lanes + 7U) / 8U);
+  const std::size_t size = extent(t);
   if (t.device.type != dl_cpu || size < kept || (size == 0) != (kept == 0)) return false;
   return kept == 0 || std::memcmp(static_cast<char*>(t.data) + t.byte_offset, PyBytes_AsString(bytes), kept) == 0;
 }

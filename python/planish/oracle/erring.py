@@ -5,6 +5,7 @@ All of them take fp64 and return the values that err: on a CPU in place, on CUDA
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -111,4 +112,4 @@ def _exponents(dtype: torch.dtype) -> tuple[int, int]:
 
 
 def _log2(value: float) -> int:
-    return int(torch.frexp(torch.tensor(value, dtype=torch.float64, device="cpu")).exponent) - 1
+    return math.frexp(value)[1] - 1

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -188,6 +189,10 @@ class Double(Mode):
             return results
         return [self.step(r, d) if r is not None and d is not None and r.is_floating_point() else r for r, d in zip(results, dtypes, strict=False)]
 
+    def ask(self, question: Callable[[], bool | torch.Tensor]) -> bool:
+        """What a call asks of its operands or results, besides computing them."""
+        return bool(question())
+
     def _promoted_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
         target: Any = node.target
         name = op_name(node)
@@ -208,14 +213,15 @@ class Double(Mode):
             results = [promote(r) if r is not None else None for r in _flat(_call(node, wide_args, wide_kwargs))]
             if name == "scaled_dot_product_attention" and results[0] is not None:
                 call = _bound(node, wide_args, wide_kwargs)
-                results[0] = leave_open(results[0], call["query"], call["key"], _bound(node, node.args, node.kwargs)["query"].meta["val"].dtype)
+                dtype = _bound(node, node.args, node.kwargs)["query"].meta["val"].dtype
+                results[0] = leave_open(results[0], call["query"], call["key"], dtype, self.ask)
             if name in ("var_mean", "std_mean") and results[1] is not None:
                 results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
             if name == "_native_batch_norm_legit_functional":
                 _define_batch_mean(_bound(node, wide_args, wide_kwargs), results)
-            elif name in _NORMS and results[1] is not None and not bool(results[1].isfinite().all()):
+            elif name in _NORMS and results[1] is not None and not self.ask(partial(_all_finite, results[1])):
                 results[1] = _mean_of_norm(name, _bound(node, wide_args, wide_kwargs)).reshape(results[1].shape)
-            elif name == "_fused_rms_norm" and results[1] is not None and not bool(results[1].isfinite().all()):
+            elif name == "_fused_rms_norm" and results[1] is not None and not self.ask(partial(_all_finite, results[1])):
                 results = _defined_rms_norm(wide_kwargs)
             return results
         except torch.OutOfMemoryError:
@@ -292,6 +298,10 @@ def _known(tensor: torch.Tensor) -> torch.Tensor:
 
 def _is_known(tensor: torch.Tensor) -> bool:
     return not tensor.is_floating_point() or hasattr(tensor, "_planish_known")
+
+
+def _all_finite(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.isfinite().all()
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

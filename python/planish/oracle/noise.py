@@ -174,6 +174,7 @@ class Replay(Double):
         self.noise = Noise(device, seed, scale)
         self._read = read
         self._rounded = tf32
+        self._steps: Steps | None = None  # of the call under way
         self._called: Counter[str] = Counter()  # a node of a part that is computed in pieces comes several times
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
@@ -188,7 +189,7 @@ class Replay(Double):
         attention = name in ATTENTIONS
         self._called[node.name] += 1
         asked = Known(self._known, f"{node.name}.{self._called[node.name]}")
-        steps = Steps(self.noise, unit, products, narrow if attention else None, asked)
+        steps = self._steps = Steps(self.noise, unit, products, narrow if attention else None, asked)
         with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
             results = self._promoted_call(node, args, kwargs)
         results = quantised(results, dtypes)
@@ -205,6 +206,10 @@ class Replay(Double):
             return self.noise.rounding(r, d)
 
         return [stored(r, d) for r, d in zip(results, dtypes, strict=False)] + results[len(dtypes) :]
+
+    def ask(self, question: Question) -> bool:
+        assert self._steps is not None
+        return self._steps.ask(question)
 
     def drawn(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         """Numbers that are drawn are what they are; a dropout that is one kernel rounds what it multiplies."""
@@ -299,9 +304,20 @@ class Steps(TorchDispatchMode):
     def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None, known: Known) -> None:
         super().__init__()
         self.noise, self.unit, self.tf32, self.probabilities, self.known = noise, unit, tf32, probabilities, known
+        self._asking = False
+
+    def ask(self, question: Question) -> bool:
+        """The answer of a question that operators under this mode are to answer without noise, none of which is drawn."""
+        self._asking = True
+        try:
+            return self.known.ask(question)
+        finally:
+            self._asking = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self._asking:
+            return func(*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         operands = [t for t in _tensors((*args, *kwargs.values())) if t.is_floating_point()]
         if not operands or func._schema.is_mutable or func.is_view or (name in PICKS and not accumulates(name, args, kwargs)):
@@ -494,7 +510,8 @@ def _alike(tensor: torch.Tensor) -> Answer:
 def _share(some: torch.Tensor) -> torch.Tensor:
     """That part, of a sample: as much as is equal, but for rounding, to one of its quartiles."""
     ordered, count = some.reshape(-1).sort().values, some.numel()
-    usual = ordered[[count // 4, count // 2, 3 * count // 4]]
+    # Not by a list of places: it would be copied to the device, which a recorded run may not.
+    usual = torch.stack([ordered[count // 4], ordered[count // 2], ordered[3 * count // 4]])
     equal = ((ordered - usual[:, None]).abs() <= erring.EQUAL * usual.abs()[:, None]) & (usual != 0)[:, None]
     return equal.double().mean(-1).max()
 

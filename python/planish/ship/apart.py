@@ -1,4 +1,4 @@
-"""A program's calls where objects hold tensors: taken apart into leaves, and results put together.
+"""A program's calls: taken apart into leaves where objects hold tensors, by code written here and by the C form, and results put together.
 
 Copied into every shipped folder and file beside guards.py: torch and the standard library alone.
 """
@@ -6,6 +6,7 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import json
 from collections.abc import Callable, Iterator
@@ -96,17 +97,16 @@ def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
             for name, value in plain:
                 here, known = (*path, ("attribute", name)), holders.decode(value)
                 got = new(f"{held}.get({name!r})")
-                if (rule := holders.counted(value)) is not None:
-                    bounds = [f"{got} >= {rule[1]}"] * (rule[1] is not None) + [f"{got} <= {rule[2]}"] * (rule[2] is not None)
-                    miss(f"type({got}) is not int" + (f" or not ({' and '.join(bounds)})" if bounds else ""), here, got, _range(*rule[1:]))
-                elif isinstance(known, str | int) and not isinstance(known, bool | enum.Enum):
-                    miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
-                elif known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
-                    miss(f"{got} is not {constant(known)}", here, got, known)
-                elif isinstance(known, torch.device):
-                    miss(f"{got} != {constant(known)}", here, got, known)
-                else:
-                    miss(f"not same({got}, {constant(value)})", here, got, known)
+                match _rule(value):
+                    case "counted", first, last:
+                        bounds = [f"{got} >= {first}"] * (first is not None) + [f"{got} <= {last}"] * (last is not None)
+                        miss(f"type({got}) is not int" + (f" or not ({' and '.join(bounds)})" if bounds else ""), here, got, _range(first, last))
+                    case "equal", _:
+                        miss(f"type({got}) is not {constant(type(known))} or {got} != {constant(known)}", here, got, known)
+                    case "same_object", _:
+                        miss(f"{got} is not {constant(known)}", here, got, known)
+                    case "asked", _:
+                        miss(f"not same({got}, {constant(value)})", here, got, known)
                 if known is None:
                     miss(f"{name!r} not in {held}", here, got, known)
             for name, child in zip(inside, children, strict=True):
@@ -131,6 +131,67 @@ def reader(spec: Any, apart: bool = False) -> Callable[[Any, Any], Any]:
     exec(compile("\n".join(lines), "<arguments>", "exec"), names_in)
     found: Callable[[Any, Any], Any] = names_in["read"]
     return found
+
+
+def _rule(value: Any) -> tuple[Any, ...]:
+    """How an attribute without tensors is compared, from what a context has of it: its kind, and what it is compared with."""
+    if (counted := holders.counted(value)) is not None:
+        return ("counted", *counted[1:])
+    known = holders.decode(value)
+    if isinstance(known, str | int | torch.device) and not isinstance(known, bool | enum.Enum):
+        return ("equal", known)
+    if known is None or isinstance(known, bool | type | torch.dtype | torch.layout | torch.memory_format | enum.Enum):
+        return ("same_object", known)
+    return ("asked", value)
+
+
+_WORD = (-(1 << 63), (1 << 63) - 1)
+
+
+def nest(spec: Any, leaves: Iterator[int], scalars: dict[int, Any]) -> Any:
+    """A tree as the C form reads it (python/planish/_call_nest.h), with the numbers of its tensor leaves. Raises KeyError for a class that torch has
+    forgotten."""
+    inner = trees.children(spec)
+    if spec.type is None:
+        leaf = next(leaves)
+        return ("scalar", scalars[leaf]) if leaf in scalars else ("tensor", leaf)
+    items = [nest(child, leaves, scalars) for child in inner]
+    if spec.type is dict:
+        return ("dict", items, list(spec.context))
+    if spec.type is list:
+        return ("list", items)
+    if isinstance(spec.context, type) and issubclass(spec.context, tuple):
+        return ("tuple", items, spec.context)
+    if spec.type is tuple:
+        return ("tuple", items, tuple)
+    if not holders.is_object(spec):
+        return ("node", items, spec.context, spec.type, pytree.SUPPORTED_NODES[spec.type].flatten_fn)
+    inside, plain = holders.read_context(spec.context)
+    rows: list[tuple[Any, ...]] = []
+    for name, value in plain:
+        match _rule(value):
+            case "counted", first, last:
+                rows.append((name, "counted", _WORD[0] if first is None else first, _WORD[1] if last is None else last))
+            case "asked", known:
+                rows.append((name, "asked", functools.partial(_same_plain, known=known)))
+            case kind, known:
+                rows.append((name, kind, known))
+    return ("object", items, inside, spec.type, rows, holders.attributes_of if holders.slots(spec.type) else None)
+
+
+def is_plain(spec: Any) -> bool:
+    """Whether a tree is of tuples, lists and dictionaries alone."""
+    known = spec.type in (None, dict, list) or (spec.type is tuple and spec.context is None)
+    return known and all(map(is_plain, trees.children(spec)))
+
+
+def placed(nest: Any, places: dict[int, int]) -> Any:
+    """The same with a tensor's place among the inputs in place of its number."""
+    if nest[0] == "scalar":
+        return nest
+    if nest[0] == "tensor":
+        return ("tensor", places[nest[1]])
+    return (nest[0], [placed(item, places) for item in nest[1]], *nest[2:])
 
 
 def _range(first: int | None, last: int | None) -> str:
@@ -161,32 +222,61 @@ def _same_plain(value: Any, known: Any) -> bool:
         return False
 
 
+_Builds = Callable[[Iterator[Any], Any, Any], Any]
+
+
 def builder(spec: Any, call: Any) -> Callable[[Any, Any, Any], Any]:
     """What puts a result together: a function of its leaves and the call's arguments and keyword arguments. What the call set anew in the caller's
     objects is set then; what it returns of theirs is theirs. `call`: the form of the call, with the numbers that it counts."""
-    steps = dict(_counters(call))
+    whole = _builds(spec, dict(_counters(call)))
+    return lambda leaves, args, kwargs: whole(iter(leaves), args, kwargs)
 
-    def build(one: Any, leaves: Iterator[Any], args: Any, kwargs: Any) -> Any:
-        if one.type is None:
-            return next(leaves)
-        if one.type is holders.Returned:
-            return holders.at(json.loads(one.context), args, kwargs)
-        children = [build(child, leaves, args, kwargs) for child in trees.children(one)]
-        if one.type is holders.Answer:
-            # Found before anything is set: a path may lead through what is.
-            targets = [(holders.at(path, args, kwargs), name, known, steps.get((json.dumps(path), name))) for path, name, known in json.loads(one.context)]
-            new = iter(children[1:])
-            for target, name, known, step in targets:
-                value = next(new) if known is None else holders.decode(known[0]) if step is None else getattr(target, name) + step
-                if name is None:
-                    watch.fill(target, value)
-                else:
-                    object.__setattr__(target, name, value)
-            return children[0]
-        if holders.is_object(one):
-            return holders.made(one.type, children, one.context)
-        if isinstance(one.context, type) and issubclass(one.context, tuple):
-            return one.context(*children)
-        return pytree.SUPPORTED_NODES[one.type].unflatten_fn(children, one.context)
 
-    return lambda leaves, args, kwargs: build(spec, iter(leaves), args, kwargs)
+def _builds(one: Any, steps: dict[tuple[str, str], int]) -> _Builds:
+    if one.type is None:
+        return lambda leaves, args, kwargs: next(leaves)
+    if one.type is holders.Returned:
+        path = json.loads(one.context)
+        return lambda leaves, args, kwargs: holders.at(path, args, kwargs)
+    inner = [_builds(child, steps) for child in trees.children(one)]
+    if one.type is holders.Answer:
+        return _sets_anew(inner, [(path, name, known, steps.get((json.dumps(path), name))) for path, name, known in json.loads(one.context)])
+    make: Callable[[list[Any]], Any]
+    if holders.is_object(one):
+        make = functools.partial(_made, one.type, one.context)
+    elif isinstance(one.context, type) and issubclass(one.context, tuple):
+        make = functools.partial(_named_tuple, one.context)
+    else:
+        make = functools.partial(_node, pytree.SUPPORTED_NODES[one.type].unflatten_fn, one.context)
+    return lambda leaves, args, kwargs: make([build(leaves, args, kwargs) for build in inner])
+
+
+def _sets_anew(inner: list[_Builds], places: list[tuple[Any, Any, Any, Any]]) -> _Builds:
+    """`places`: path, attribute (None for all that a list or dictionary holds), [the new value] or None for the next child, and by how much it counts."""
+
+    def build(leaves: Iterator[Any], args: Any, kwargs: Any) -> Any:
+        children = [one(leaves, args, kwargs) for one in inner]
+        # Found before anything is set: a path may lead through what is.
+        targets = [holders.at(path, args, kwargs) for path, *_ in places]
+        new = iter(children[1:])
+        for target, (_, name, known, step) in zip(targets, places, strict=True):
+            value = next(new) if known is None else holders.decode(known[0]) if step is None else getattr(target, name) + step
+            if name is None:
+                watch.fill(target, value)
+            else:
+                object.__setattr__(target, name, value)
+        return children[0]
+
+    return build
+
+
+def _made(cls: type, context: str, children: list[Any]) -> Any:
+    return holders.made(cls, children, context)
+
+
+def _named_tuple(cls: Any, children: list[Any]) -> Any:
+    return cls(*children)
+
+
+def _node(unflatten: Any, context: Any, children: list[Any]) -> Any:
+    return unflatten(children, context)

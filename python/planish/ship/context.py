@@ -44,6 +44,12 @@ def context_is_plain(device: str = "") -> bool:
     )
 
 
+def has_hooks(module: nn.Module) -> bool:
+    """Whether the module has hooks of its own, which its `__call__` runs around `forward`."""
+    known = vars(module)
+    return any(known.get(name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
+
+
 def describe() -> str:
     """What about the context is not plain, in words."""
     found = {

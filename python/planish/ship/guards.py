@@ -10,6 +10,7 @@ cannot say yes at once, or is not there, this one decides.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
@@ -248,10 +249,12 @@ class Attachment:
         self._single_output = self._out_spec.num_leaves == 1 and not trees.children(self._out_spec)
         leaves = iter(range(self._leaf_count))
         scalars = dict(self._scalars)
-        nests = [trees.nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
-        # The C form compares no numbers of tensors.
-        self._given: Any = None if None in nests or any(isinstance(value, Tensor) for value in scalars.values()) else nests
-        self._answer = trees.nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
+        # What a call is given as the C form reads it, which compares no numbers of tensors.
+        self._given: Any = None
+        if not any(isinstance(value, Tensor) for value in scalars.values()):
+            with contextlib.suppress(KeyError):
+                self._given = [apart.nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
+        self._answer = apart.nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {}) if apart.is_plain(self._out_spec) else None
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
         self._forms: list[tuple[Any, Any]] = []  # other ways of writing the captured call, as the C form reads them
         self._arguments: list[tuple[int | str, Any]] = [*enumerate(positional), *zip(self._keywords, trees.children(kwargs_spec), strict=True)]
@@ -362,29 +365,46 @@ class Attachment:
         return True
 
     def _direct(self, bound: _Bound) -> Any:
-        """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
-        (arguments nested in tuples, lists and dictionaries, all of them used; kernels only)."""
-        extension, direct = self.shipped.extension, bound.executor.direct()
-        simple = self._given is not None and not (bound.unused or bound.ties or bound.reached.asks_tensors)
-        simple = simple and not (bound.executor.effects and bound.reached.versions)  # a constant may lie where something is written
-        module = bound.module()
-        if module is None or extension is None or direct is None or not simple or getattr(extension, "reached", 0) < 4:
+        """The C form of this binding, which launches programs of kernels alone by itself; None where there is no extension, or where the code asks
+        tensors for what it does not compare."""
+        extension, module = self.shipped.extension, bound.module()
+        if module is None or extension is None or self._given is None or bound.reached.asks_tensors or getattr(extension, "reached", 0) < 5:
             return None
-        buffers = [b.buffer for b in bound.executor.bindings]
         try:
-            return self._plan(extension, bound, direct, buffers, module)
+            return self._plan(extension, bound, module)
         except Exception:  # a torch without the table that the C form reads tensors by, or another one: these checks do it all
             return None
 
-    def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], module: nn.Module) -> Any:
+    def _executed(self, bound: _Bound) -> dict[str, Any]:
+        """What the C form is told where the executor runs the program: it makes the checks, and gives it the tensors by their place among its bindings."""
+        executor, turns, count = bound.executor, bound.turns, len(bound.executor.bindings)
+
+        def in_turn(tensors: list[Tensor]) -> Any:
+            with turns:
+                return executor.run(tensors)
+
+        device = bound.device
+        index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
+        return {
+            **dict.fromkeys(("keep", "allocate", "error", "raise_versions", "threads")),
+            **{"table": [0] * count, "fresh": [], "arena": (0, torch.uint8, []), "results": [], "launch": (0, 0, 0), "brief": False, "device": index},
+            "execute": in_turn if executor.effects else executor.run,
+            "effects": [(e.position, 0, -1) for e in executor.effects],  # what it changes, it counts itself
+        }
+
+    def _plan(self, extension: Any, bound: _Bound, module: nn.Module) -> Any:
         root = vars(module)
-        out_spec = self._out_spec
-        places = {user[1]: place for place, user in enumerate(bound.users)}
-        given, keywords = (trees.placed(nest, places) for nest in self._given)
+        direct = bound.executor.direct()
+        ours = direct is None
+        direct = self._executed(bound) if direct is None else {"execute": None, **direct}
+        buffers = [place if ours else b.buffer for place, b in enumerate(bound.executor.bindings)]
+        places = {index: place for place, index in enumerate([*(user[1] for user in bound.users), *bound.unused])}
+        given, keywords = (apart.placed(nest, places) for nest in self._given)
         if not self._has_extras(module):
             keywords = ("names", *keywords[1:])
         tensors = [p for p, *_ in bound.users] + [p for p, *_ in bound.params]  # as the C form counts them
         effects = [(tensors.index(position), versions, value) for position, versions, value in direct.pop("effects")]
+        plain = self._answer is not None and not ours
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
@@ -399,18 +419,30 @@ class Attachment:
             tree=[(parent, key, child, vars(child), *more) for parent, key, child, *more in bound.tree],
             sizes=bound.sizes,
             users=[(buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, _, dtype, shape, strides in bound.users],
+            unused=len(bound.unused),
             given=given,
             keywords=keywords,
-            forms=[tuple(trees.placed(nest, places) for nest in form) for form in self._forms],
+            apart=self._out_spec.type is holders.Answer,
+            forms=[tuple(apart.placed(nest, places) for nest in form) for form in self._forms],
             reached=bound.reached.plan(),
             nested=not self._plain_positional,
             attributes=bound.reached.asks_attributes != frozenset(),
             effects=effects,
             answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
-            finish=None if self._answer is not None else lambda leaves: pytree.tree_unflatten(leaves, out_spec),
+            ties=bound.ties,
+            finish=None if plain else self._finish(),
             **direct,
         ).run
+
+    def _finish(self) -> Any:
+        """What makes the outputs of a call's results, its arguments and its keyword arguments."""
+        if self._build is not None:
+            return self._build
+        if self._single_output:
+            return lambda leaves, args, kwargs: leaves[0]
+        out_spec = self._out_spec
+        return lambda leaves, args, kwargs: pytree.tree_unflatten(leaves, out_spec)
 
     # ---- every call ----
 
@@ -640,11 +672,13 @@ class Attachment:
         if bound.fast is None or self._bound is not bound or len(self._forms) >= _FORMS:
             return
         assert self._signature is not None
+        if self._build is not None:  # it finds what it sets in the arguments as the captured call had them
+            return
         by_place, by_name = self._signature.placed(args, kwargs)
         nests = [*self._given[0][1], *self._given[1][1]]
         written = ([nests[k] if k is not None else ("scalar", args[at]) for at, k in enumerate(by_place)],
                    [nests[k] if k is not None else ("scalar", kwargs[name]) for name, k in by_name.items()])  # fmt: skip
-        form = (("tuple", written[0]), ("dict" if self._signature.extras(by_name) else "names", written[1], list(by_name)))
+        form = (("tuple", written[0], tuple), ("dict" if self._signature.extras(by_name) else "names", written[1], list(by_name)))
         if repr(form) in map(repr, self._forms):
             return
         self._forms = [*self._forms, form]

@@ -14,7 +14,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, overload
@@ -24,7 +24,7 @@ from torch import nn
 
 from planish import executor
 from planish.errors import PlanishError
-from planish.ship import guards
+from planish.ship import context, guards
 from planish.ship.archive import Shipped
 from planish.ship.reach import REMEDY
 
@@ -247,6 +247,61 @@ def attachments(module: nn.Module) -> list[Any]:
     return [a for a in (known.get("_planish"), *known.get("_planish_others", ())) if a is not None]
 
 
+def _by_the_c_form(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of a program that has such a form for the call, or FALLBACK."""
+    if torch.compiler.is_compiling():
+        return guards.FALLBACK
+    known = module.__dict__
+    fast = getattr(known.get("_planish"), "fast", None)
+    if fast is not None:
+        result = fast(module, args, kwargs)
+        if result is not guards.FALLBACK:
+            return result
+    for other in known.get("_planish_others", ()):
+        if getattr(other, "fast", None) is not None:
+            result = other.fast(module, args, kwargs)
+            if result is not guards.FALLBACK:
+                return result
+    return guards.FALLBACK
+
+
+def _by_a_program(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of the first program that is made for the call, or FALLBACK. The module's hooks are the caller's matter."""
+    if torch.compiler.is_compiling():
+        return guards.FALLBACK
+    known = module.__dict__
+    planish = known.get("_planish")
+    if planish is None:
+        return guards.FALLBACK
+    result = planish(module, args, kwargs)
+    if result is not guards.FALLBACK:
+        return result
+    for other in known.get("_planish_others", ()):
+        result = other(module, args, kwargs)
+        if result is not guards.FALLBACK:
+            return result
+    return guards.FALLBACK
+
+
+def _programs_before(asked: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that gives a compiled form of a module, of which calls that a program is made for are the program's."""
+
+    @functools.wraps(asked)
+    def compiled_call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        compiled = asked(self, *args, **kwargs)
+
+        @functools.wraps(compiled)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = _by_the_c_form(self, args, kwargs)
+            if result is guards.FALLBACK and not context.has_hooks(self):
+                result = _by_a_program(self, args, kwargs)
+            return compiled(*args, **kwargs) if result is guards.FALLBACK else result
+
+        return call
+
+    return compiled_call
+
+
 _classes: dict[tuple[type, tuple[str, ...]], type] = {}
 
 
@@ -256,36 +311,17 @@ def _attached_class(original: type[nn.Module], folders: tuple[str, ...]) -> type
         return _classes[key]
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            known = self.__dict__
-            fast = getattr(known.get("_planish"), "fast", None)
-            if fast is not None:
-                result = fast(self, args, kwargs)
-                if result is not guards.FALLBACK:
-                    return result
-            for other in known.get("_planish_others", ()):
-                if getattr(other, "fast", None) is not None:
-                    result = other.fast(self, args, kwargs)
-                    if result is not guards.FALLBACK:
-                        return result
-        return original.__call__(self, *args, **kwargs)
+        result = _by_the_c_form(self, args, kwargs)
+        return original.__call__(self, *args, **kwargs) if result is guards.FALLBACK else result
 
     @functools.wraps(original.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            known = self.__dict__
-            planish = known.get("_planish")
-            if planish is not None:
-                result = planish(self, args, kwargs)
-                if result is not guards.FALLBACK:
-                    return result
-                for other in known.get("_planish_others", ()):
-                    result = other(self, args, kwargs)
-                    if result is not guards.FALLBACK:
-                        return result
-                compiled = known.get("_planish_compiled")
-                if compiled is not None:
-                    return compiled(self, args, kwargs)
+        result = _by_a_program(self, args, kwargs)
+        if result is not guards.FALLBACK:
+            return result
+        compiled = self.__dict__.get("_planish_compiled")
+        if compiled is not None and not torch.compiler.is_compiling():
+            return compiled(self, args, kwargs)
         return original.forward(self, *args, **kwargs)
 
     def set_attribute(self: nn.Module, name: str, value: Any) -> None:
@@ -300,6 +336,9 @@ def _attached_class(original: type[nn.Module], folders: tuple[str, ...]) -> type
     body = {"__call__": call, "forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folders": folders,
             "_planish_original": original, "__module__": original.__module__, "__qualname__": original.__qualname__,
             "__doc__": original.__doc__}  # fmt: skip
+    if callable(asked := getattr(original, "get_compiled_call", None)):
+        # How `generate` of transformers asks for the model compiled for steps of one shape, which it does by itself on a GPU.
+        body["get_compiled_call"] = _programs_before(asked)
     made = type(original.__name__, (original,), body)
     _classes[key] = made
     return made

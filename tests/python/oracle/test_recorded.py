@@ -14,6 +14,8 @@ from planish.oracle.noise import Assumed, Bank, Known
 from planish.oracle.recorded import Recorded, Results
 from planish.oracle.region import Region
 from planish.oracle.task import Task
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 CODE = """
 import torch
@@ -48,9 +50,13 @@ class Log:
 
 @pytest.fixture
 def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Region:
+    return made(tmp_path, monkeypatch, CODE)
+
+
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> Region:
     monkeypatch.setattr(recorded, "_WORTH_SECONDS", 0.0)
     monkeypatch.setattr(recorded, "_WORTH_OPERATORS", 1)
-    (tmp_path / "task.py").write_text(CODE)
+    (tmp_path / "task.py").write_text(code)
     task = Task(str(tmp_path / "task.py"), torch.device("cpu"), str(tmp_path / "blobs"))
     outputs = [o["value"] for o in task.graph["outputs"]]
     return Region(task, "task", range(len(task.graph["nodes"])), task.inputs, outputs, Accuracy("eager"))
@@ -74,6 +80,62 @@ def again(region: Region, seed: int, data: Any) -> tuple[list[torch.Tensor], Any
     found = list(expected._yard(0)._honest)
     region.forget(seed)
     return found, data
+
+
+MANY = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.groups, self.batch = nn.Conv2d(3, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.BatchNorm2d(16)
+        self.layer, self.rms, self.table = nn.LayerNorm(16), nn.RMSNorm(16), nn.Embedding(10, 16)
+        self.bfloat16().eval()
+    def forward(self, x, i, mask, cache, places):
+        y = F.silu(self.groups(self.conv(x)))
+        y = self.layer((self.batch(y) + y).flatten(2).transpose(1, 2)) + self.table(i)
+        q = self.rms(y)
+        cache.index_copy_(1, places, q[:, :2])
+        y = y + F.scaled_dot_product_attention(q[:, None], q[:, None], y[:, None], is_causal=True)[:, 0]
+        y = F.gelu(y) * torch.sigmoid(y) + y.exp().clamp(max=9)
+        return y.softmax(-1), y.cumsum(1), y.mean(1), y.float().var(1), y.masked_fill(mask, -1e4).logsumexp(-1), cache.sum()
+def get_inputs():
+    mask = torch.rand(2, 64, 16) < 0.2
+    return [torch.randn(2, 3, 8, 8).bfloat16(), torch.randint(10, (2, 64)), mask, torch.zeros(2, 8, 16).bfloat16(), torch.tensor([1, 3])]
+def get_init_inputs():
+    return []
+"""
+
+#: What a CUDA graph does not take: values that are read on the host, numbers that come from there, and results whose size is in the data.
+NOT_IN_A_GRAPH = ("_local_scalar_dense", "lift_fresh", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+
+
+class AsInAGraph(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.partition("::")[2]
+        by_mask = name.startswith("index") and any(t.dtype is torch.bool for t in pytree.tree_leaves(args[1:2]) if isinstance(t, torch.Tensor))
+        if name in NOT_IN_A_GRAPH or by_mask:
+            self.refused.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("code", [CODE, MANY])
+def test_a_recorded_run_does_nothing_that_a_graph_cannot_hold(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = AsInAGraph()
+
+    class Watched(Log):
+        def record(self, call: Callable[[], Results]) -> tuple[Callable[[], None], Results]:
+            with mode:
+                return super().record(call)
+
+    log = Watched()
+    drawn(made(tmp_path, monkeypatch, code), log.record)
+    assert log.recordings == 1 and log.replays > 0 and mode.refused == []
 
 
 def test_the_first_results_are_those_of_a_run_and_the_others_of_other_noise(region: Region) -> None:

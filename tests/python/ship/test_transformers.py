@@ -95,6 +95,30 @@ def test_generate_gives_the_same_tokens(tmp_path: Path, name: str, more: dict[st
     assert planish.status(model).ran == ran and planish.status(model).calls == 7
 
 
+def test_generate_runs_the_program_where_it_would_compile_the_model(tmp_path: Path) -> None:
+    """On a GPU it does for a static cache, unless it is told not to."""
+    model, prompt = model_of("Llama"), torch.randint(3, 128, (1, 5))
+    compiled: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    options = {"max_new_tokens": 7, "do_sample": False, "cache_implementation": "static", "eos_token_id": None}
+    options["compile_config"] = transformers.CompileConfig(backend=backend, mode=None, fullgraph=False)
+    options["compile_config"]._compile_all_devices = True
+    with planish.record(model) as calls:
+        wanted = model.generate(prompt, **options | {"disable_compile": True})
+    with torch.no_grad():
+        attached(model, tmp_path, *calls[2][0], **calls[2][1])
+    assert torch.equal(model.generate(prompt, **options), wanted) and not compiled
+    assert planish.status(model).ran == 6 and planish.status(model).calls == 7
+    # Steps of other caches are the compiled model's.
+    longer = torch.cat([prompt, prompt], 1)
+    found = model.generate(longer, **options)
+    assert compiled and torch.equal(found, planish.detach(copy.deepcopy(model)).generate(longer, **options | {"disable_compile": True}))
+
+
 def test_a_tokenizers_batch_is_an_argument(tmp_path: Path) -> None:
     class Reads(torch.nn.Module):
         def forward(self, batch: Any) -> torch.Tensor:
