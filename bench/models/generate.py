@@ -5,7 +5,8 @@
 Llama-3.1-8B's sizes with so many layers, bf16, random weights, one prompt of 128 tokens, greedy, a static cache of 2,048 places. Milliseconds a new
 token of the whole of `generate`, prompt left out (the difference of two lengths), in turn, the median of five: with the program, with the model that
 transformers compiles by itself (`compiled`; its mode unless told otherwise), and as it is (`eager`). The tokens must be those of `eager` as far as
-the logits of a random model, which lie close together, decide alike: how many of them agree is in the row.
+the logits of a random model, which lie close together, decide alike: how many of them agree is in the row. `step_ms`: calls of one step in a row, the
+cache nearly full, beside eager's CUDA graph.
 """
 
 from __future__ import annotations
@@ -24,7 +25,26 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "bench"), str(ROOT / "python")]
 
-from subjects import _causal, _llama  # noqa: E402
+from first_guess import host_us, read_rate, times_in_turn  # noqa: E402
+from forms import forms_of, rewound  # noqa: E402
+from subjects import STEPS, _causal, _llama  # noqa: E402
+
+
+def one_step(model: Any, twin: Any, call: Any, cache: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Calls of one step in a row, with the program and as eager's CUDA graph: milliseconds, and the host's microseconds."""
+    args, kwargs = call
+
+    def rewind() -> None:
+        for layer in cache.layers:
+            layer.cumulative_length.fill_(options.places - STEPS - 1)
+
+    calls = {"planish": rewound(lambda: model(*args, **kwargs), rewind, STEPS // 8)}
+    if options.device == "cpu":
+        calls["planish"]()
+        return {}
+    graph, without = forms_of(twin, args, kwargs, ["graph"])
+    calls |= {form: rewound(run, rewind, STEPS // 8) for form, run in graph.items()}
+    return {"step_ms": times_in_turn(calls), "step_host_us": host_us(calls["planish"]), "step_without": without, "read_rate": read_rate()}
 
 
 def main() -> None:
@@ -69,9 +89,11 @@ def main() -> None:
         begin = time.monotonic()
         found = planish.optimize(model, call, budget=options.budget, max_time=options.max_time, baselines="none", progress=True)
         row |= {"optimize_s": round(time.monotonic() - begin, 1), "outcome": found.result["outcome"], "reason": found.reason, "speedups": found.speedups}
-        del call
-        if not found.improved:
+        if found.improved:
+            row |= one_step(model, twin, call, cache, options)
+        else:
             forms.remove("planish")
+        del call
 
     def timed(form: str, new: int) -> tuple[float, torch.Tensor]:
         if options.device == "cuda":
