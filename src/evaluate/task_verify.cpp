@@ -183,13 +183,9 @@ Result<EarlyOracle::Opened> TaskEvaluator::opened_by(worker::Oracle& oracle) con
 }
 
 void TaskEvaluator::open_for_proof(const EvaluateRequest& request) {
-  // It opens the task and has no data yet, but for one set with its reference in float64. Its parameters are a model more.
-  constexpr double sets = 8, share = 0.05, word = 4, weights = 0.25;
-  const auto memory = static_cast<double>(device_->facts.memory_bytes);
-  const bool fits = sets * static_cast<double>(reply_.input_bytes) < share * memory &&
-                    word * static_cast<double>(reply_.parameters) < weights * memory;
+  constexpr double sets = 8, share = 0.05;  // two models, their references in float64, and what is between
   const bool ships = request_.ahead && request.level == "full" && request.region == "task";
-  if (prover_ != nullptr || !ships || open_seconds_ < limits_.slow_open || !fits) return;
+  if (prover_ != nullptr || !ships || open_seconds_ < limits_.slow_open || !baseline_fits(sets, share)) return;
   auto oracle = device_->spares.oracle();
   if (!oracle.has_value()) return;  // the proof will say why
   prover_ =
