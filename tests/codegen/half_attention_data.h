@@ -13,12 +13,12 @@
 /// Inputs of attention in 16 bits, and its definition in double.
 namespace planish::codegen {
 
-/// Numbers of moderate size, as bits.
-inline std::vector<std::uint16_t> half_numbers(std::size_t count, DType dtype, int seed) {
+/// Numbers of moderate size around `offset`, as bits.
+inline std::vector<std::uint16_t> half_numbers(std::size_t count, DType dtype, int seed, double offset = 0) {
   std::vector<std::uint16_t> out;
   for (std::size_t i = 0; i < count; ++i)
-    out.push_back(
-        to_bits(1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed), dtype));
+    out.push_back(to_bits(
+        offset + 1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed), dtype));
   return out;
 }
 
@@ -31,13 +31,13 @@ struct HalfData {
   std::vector<std::uint16_t> q, k, v, bias, sinks;
   std::vector<unsigned char> mask;
 };
-inline HalfData half_data_of(const samples::Heads& h) {
+inline HalfData half_data_of(const samples::Heads& h, double offset = 0) {
   const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
   HalfData out;
-  out.q = half_numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1);
-  out.k = half_numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2);
-  out.v = half_numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3);
+  out.q = half_numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1, offset);
+  out.k = half_numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2, offset);
+  out.v = half_numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3, offset);
   // One far below all scores, and others among them.
   out.sinks = half_numbers(count(h.heads), h.dtype, 5);
   out.sinks.front() = to_bits(-200, h.dtype);
@@ -47,8 +47,10 @@ inline HalfData half_data_of(const samples::Heads& h) {
   return out;
 }
 
-/// The definition in double; a query that sees no key gives zeros.
-inline void compare_half(const samples::Heads& h, const HalfData& data, const std::vector<std::uint16_t>& out) {
+/// The definition in double; a query that sees no key gives zeros. `roundings`: what results may be off by, of one of
+/// each weight and one of the result.
+inline void compare_half(const samples::Heads& h, const HalfData& data, const std::vector<std::uint16_t>& out,
+                         double roundings = 1.2) {
   const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
   const auto qs = samples::head_strides(h, h.heads, h.queries, h.features),
              ks = samples::head_strides(h, keyed, h.keys, h.features),
@@ -94,7 +96,7 @@ inline void compare_half(const samples::Heads& h, const HalfData& data, const st
           worst = std::max(worst, std::abs(got - sum) / (relative * (size + std::abs(sum)) + 1e-6));
         }
       }
-  CHECK(worst < 1.2);
+  CHECK(worst < roundings);
 }
 
 }  // namespace planish::codegen

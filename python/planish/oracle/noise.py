@@ -33,6 +33,9 @@ LIBRARY = 4.0  # two units in the last place: what a library function may err by
 TF32_UNIT = 2.0**-11
 _SHARE = 0.25
 _PICKED = 5
+#: Of roundings of a row's largest number: what is below is lost to who multiplies parts of 16 bits (2^-47 in all), though nothing larger may be beside it
+#: in the sum: behind a softmax whose choice is a zero.
+_FAINT = 2.0**-23
 LANES = 1024  # terms that one lane of a sum adds in turn
 ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", ATTENTION}
 _ADDS = {"add", "sub", "rsub"}
@@ -189,7 +192,7 @@ class Replay(Double):
         attention = name in ATTENTIONS
         self._called[node.name] += 1
         asked = Known(self._known, f"{node.name}.{self._called[node.name]}")
-        steps = self._steps = Steps(self.noise, unit, products, narrow if attention else None, asked)
+        steps = self._steps = Steps(self.noise, unit, products, narrow if attention else None, asked, narrow is None and unit == SINGLE)
         with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
             results = self._promoted_call(node, args, kwargs)
         results = quantised(results, dtypes)
@@ -301,8 +304,10 @@ class Assumed(dict[str, Any]):
 class Steps(TorchDispatchMode):
     """Gives the results of each operator that runs under it the noise of its arithmetic."""
 
-    def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None, known: Known) -> None:
+    def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None, known: Known, parts: bool = False) -> None:
+        """`parts`: products may be computed by parts of their factors in 16 bits."""
         super().__init__()
+        self.parts = parts
         self.noise, self.unit, self.tf32, self.probabilities, self.known = noise, unit, tf32, probabilities, known
         self._asking = False
 
@@ -455,6 +460,9 @@ class Steps(TorchDispatchMode):
         a, b = args[first], args[first + 1]
         result = func(*args, **kwargs)
         squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul), self.known)
+        if self.parts and a.ndim > 1 and b.ndim > 1:
+            squares.addcmul_(_largest_along(a, -1).mul_(_FAINT).square_(), _sum_of_squares(b, -2))
+            squares.addcmul_(_sum_of_squares(a, -1), _largest_along(b, -2).mul_(_FAINT).square_())
         if first:
             squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
         return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a), lambda: _alike(b)))
@@ -490,6 +498,14 @@ def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tenso
     enough = torch.bfloat16 if a.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     (x, largest), (y, largest_of_b) = (_squares(t, enough, known) for t in (a, b))
     return product(x, y).to(torch.float64).mul_((largest * largest_of_b).square())
+
+
+def _largest_along(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    return tensor.abs().nan_to_num_(0.0, 0.0, 0.0).amax(dim, keepdim=True)
+
+
+def _sum_of_squares(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    return tensor.nan_to_num(0.0, 0.0, 0.0).square_().sum(dim, keepdim=True)
 
 
 def _squares(tensor: torch.Tensor, dtype: torch.dtype, known: Known) -> tuple[torch.Tensor, torch.Tensor]:
