@@ -18,7 +18,7 @@ from planish.oracle import memory
 from planish.oracle.interpret import Interpreter
 from planish.oracle.noise import Assumed, Bank, Replay
 
-_WORTH_SECONDS, _WORTH_DRAWS, _WORTH_SETS = 0.1, 3, 2
+_WORTH_SECONDS, _WORTH_DRAWS = 0.1, 3
 _WORTH_OPERATORS = 256  # few of them keep the device busy by themselves
 _SHARE = 0.1  # of the device's memory, which a record holds for as long as its region has data
 _ROOM = 1.25  # times what a run takes of memory, beside what others may ask for meanwhile
@@ -59,7 +59,9 @@ class Recorded:
 
     def __init__(self, run: Interpreter, device: torch.device, record: Record = as_graph) -> None:
         self._run, self._device, self._record = run, device, record
-        self._seconds, self._bytes, self._sets = 0.0, 0, 0
+        self._seconds, self._bytes = 0.0, 0
+        self._last: tuple[Any, ...] = ()  # what a record of the last data set that was run would be of
+        self._again = False  # the one before would have had the same
         self._memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 1 << 62
         self._refused = len(run.nodes) < _WORTH_OPERATORS  # or something in it cannot be recorded
         self._trusted = False  # what was recorded has been compared with a run
@@ -90,15 +92,17 @@ class Recorded:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
             self._bytes = max(self._bytes, torch.cuda.max_memory_allocated(self._device) - before)
-        self._seconds, self._sets = time.monotonic() - began, self._sets + 1
+        self._seconds = time.monotonic() - began
+        last, self._last = self._last, (ask.key(), dict(ask.answers))
+        self._again = last == self._last
         return results
 
     def further(self, ask: Ask, draws: int) -> Results | None:
         """One of `draws` more on the data set; None where it is to be run."""
         if self._matches(ask) and self._answers == ask.answers:
             return self._drawn(ask)
-        # On the first data set it takes as long as it saves, unless there are many draws.
-        if self._refused or self._seconds < _WORTH_SECONDS or (draws < _WORTH_DRAWS and self._sets < _WORTH_SETS):
+        # It takes two to three runs: unless there are many draws, it pays where data of this kind come again.
+        if self._refused or self._seconds < _WORTH_SECONDS or (draws < _WORTH_DRAWS and not self._again):
             return None
         self.forget()
         takes = int(_ROOM * self._bytes) + Bank.bytes(self._device)

@@ -159,6 +159,24 @@ def test_the_first_results_are_those_of_a_run_and_the_others_of_other_noise(regi
     data.free()
 
 
+def test_two_draws_are_recorded_where_data_of_a_kind_come_again(region: Region) -> None:
+    log = Log()
+    region._recorded = Recorded(region.run, torch.device("cpu"), log.record)
+    data = region.create(5, "task")
+    made = []
+    for seed, regime in ((5, "task"), (6, "integers"), (7, "task"), (8, "task"), (9, "integers"), (10, "task")):
+        if seed > 5:
+            region.fill(data, seed, regime)
+        expected = region.expected(data)
+        expected._replay(data.input_tensors(), 1)
+        expected._replay(data.input_tensors(), 1)
+        made.append(log.recordings)
+        region.forget(seed)
+    assert made[:3] == [0, 0, 0] and made[3:] == [1, 1, 1], made
+    assert log.replays > 4  # the last data set's too
+    data.free()
+
+
 def test_other_buffers_are_recorded_anew(region: Region) -> None:
     log = Log()
     _, data = drawn(region, log.record)
