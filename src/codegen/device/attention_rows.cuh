@@ -177,10 +177,6 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     now[0] = fmaxf(now[0], fmaxf(s[i], s[i + 1]));
     now[1] = fmaxf(now[1], fmaxf(s[i + 2], s[i + 3]));
   }
-  // Of scores in the thousands a product with `scale` is off by so much that the largest exponential is no longer 1,
-  // and rounded to fp16 differs from what the sum of them has: there differences are taken before. bf16 is coarser than
-  // that.
-  constexpr bool apart = !P::bf16;
   float base[2];
   bool any = false;
 #pragma unroll
@@ -193,7 +189,7 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     rows.less[h] = grows ? exp2_fast((before - now[h]) * P::scale) : 1.0f;
     any = any | grows;
     // A row of which no key counts so far.
-    base[h] = rows.top[h] == no_score() ? 0.0f : apart ? rows.top[h] : rows.top[h] * P::scale;
+    base[h] = rows.top[h] == no_score() ? 0.0f : rows.top[h];
   }
   if constexpr (!P::plain) {
     // A row that a mask covers whole.
@@ -206,11 +202,12 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     }
   }
   float sum[2] = {0.0f, 0.0f};
+  // The difference first: of scores in the thousands a product with `scale` is off by so much that the largest
+  // exponential is no longer 1, and rounded to 16 bits it differs from what is summed here.
 #pragma unroll
   for (int i = 0; i < count; i += 4) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      s[i + e] = exp2_fast(apart ? (s[i + e] - base[e / 2]) * P::scale : fmaf(s[i + e], P::scale, -base[e / 2]));
+    for (int e = 0; e < 4; ++e) s[i + e] = exp2_fast((s[i + e] - base[e / 2]) * P::scale);
     sum[0] += s[i] + s[i + 1];
     sum[1] += s[i + 2] + s[i + 3];
   }
