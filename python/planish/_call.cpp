@@ -48,19 +48,16 @@ struct Layout {
   bool signs = false;       ///< a dtype whose tensors can have a pending negation
   bool conjugates = false;  ///< the same of a conjugate
   /// From the first byte to just after the last.
-  std::size_t bytes() const {
-    std::int64_t last = 0;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] == 0) return 0;
-      last += (shape[i] - 1) * strides[i];
-    }
-    return static_cast<std::size_t>(last + 1) * ((dtype.bits * dtype.lanes + 7U) / 8U);
-  }
+  std::size_t bytes() const { return extent(shape.size(), shape.data(), strides.data(), dtype); }
 };
 
 struct Parameter {
   PyObject *store = nullptr, *key = nullptr;
   Layout layout;
+};
+/// Two places that hold one tensor.
+struct Tie {
+  PyObject *store = nullptr, *key = nullptr, *other_store = nullptr, *other_key = nullptr;
 };
 struct Child {
   PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
@@ -117,9 +114,9 @@ struct Plan {
   bool attributes = false;  ///< the code asks inputs for attributes that torch does not give them: they must have none
   bool nested = false;      ///< inputs that only a list or dictionary of the caller's may hold
   std::vector<Parameter> parameters;
-  std::vector<std::pair<Parameter, Parameter>> ties;  ///< places that hold one tensor; no layouts
-  PyObject* execute =
-      nullptr;  ///< what runs the program where the runtime alone cannot: of the tensors, in the table's order
+  std::vector<Tie> ties;
+  /// Function of the tensors, in the table's order, that runs the program where the runtime alone cannot.
+  PyObject* execute = nullptr;
   std::vector<void*> table;
   std::vector<Fresh> fresh;
   Arena arena;
@@ -185,12 +182,16 @@ Look has_no_attributes(PyObject* tensor) {
   return PyDict_Size(beside.get()) == 0 ? Look::fits : Look::differs;
 }
 
+/// Whether it is a tensor of no class of its own.
+bool is_plain(const Plan& plan, PyObject* tensor) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+  return type == plan.tensor_type || type == plan.parameter_type;
+}
+
 /// Whether a tensor is what the program was made for; if so its address goes into the table, and to `at` if that is
 /// not null.
 Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, void** table, void** at) {
-  PyTypeObject* type = Py_TYPE(tensor);
-  const auto* as_object = reinterpret_cast<PyObject*>(type);
-  if (as_object != plan.tensor_type && as_object != plan.parameter_type) return Look::differs;
+  if (!is_plain(plan, tensor)) return Look::differs;
   DlTensor t{};
   if (plan.torch->view(tensor, &t) != 0) {
     PyErr_Clear();  // a tensor without plain memory: sparse, meta, …
@@ -201,11 +202,7 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, v
     return Look::differs;
   if ((reinterpret_cast<std::uintptr_t>(data) & 15U) != 0) return Look::differs;
   if (data == nullptr && wanted.bytes() != 0) return Look::differs;  // its storage was freed, or it never had one
-  if (grad) {
-    const Ref needs(PyObject_GetAttr(tensor, plan.requires_grad));
-    if (!needs) return Look::failed;
-    if (needs.get() != Py_False) return Look::differs;
-  }
+  if (const Look look = asks_no_gradients(tensor, grad ? plan.requires_grad : nullptr); look != Look::fits) return look;
   for (PyObject* pending : {wanted.signs ? plan.is_neg : nullptr, wanted.conjugates ? plan.is_conj : nullptr}) {
     if (pending == nullptr) continue;
     const Ref there(PyObject_CallMethodObjArgs(tensor, pending, nullptr));
@@ -219,18 +216,14 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, v
 
 /// A tensor that the program does not read fits whatever is in it.
 Look is_tensor(const Plan& plan, PyObject* tensor, bool grad) {
-  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-  if (type != plan.tensor_type && type != plan.parameter_type) return Look::differs;
-  if (!grad) return Look::fits;
-  const Ref needs(PyObject_GetAttr(tensor, plan.requires_grad));
-  if (!needs) return Look::failed;
-  return needs.get() == Py_False ? Look::fits : Look::differs;
+  if (!is_plain(plan, tensor)) return Look::differs;
+  return asks_no_gradients(tensor, grad ? plan.requires_grad : nullptr);
 }
 
 /// The same for the arguments given[1] and the keyword arguments given[2] of a call.
 Look unpack_call(const Plan& plan, const Nest& by_place, const Nest& by_name, PyObject* const* given, Unpacked& out) {
   out.objects.clear();
-  out.made.clear();
+  out.kept.clear();
   Look look = unpack(by_place, given[1], out);
   if (look == Look::fits) look = unpack(by_name, given[2], out);
   if (look != Look::fits || !plan.apart) return look;
@@ -433,7 +426,7 @@ PyObject* results(const Plan& plan, PyObject* const* fresh, PyObject* const* giv
   return PyObject_CallFunctionObjArgs(plan.finish, list.get(), given[1], given[2], nullptr);
 }
 
-/// What `execute` makes of the call's tensors, put together.
+/// Results of a call whose program `execute` runs.
 PyObject* execute(const Plan& plan, PyObject* const* tensors, PyObject* const* parameters, PyObject* const* given) {
   const Ref all(PyList_New(static_cast<Py_ssize_t>(plan.table.size())));
   if (!all) return nullptr;
@@ -467,7 +460,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   const std::size_t leaves = plan.inputs.size() + plan.unused;
   std::vector<PyObject*> many(leaves > 16 ? leaves : 0);
   PyObject** tensors = many.empty() ? few : many.data();
-  Unpacked out{tensors, {}, {}};
+  Unpacked out{tensors, plan.nested, {}, {}};
   Look written = unpack_call(plan, plan.given, plan.keywords, given, out);
   for (const auto& [by_place, by_name] : plan.forms) {
     if (written == Look::differs) written = unpack_call(plan, by_place, by_name, given, out);
@@ -492,8 +485,8 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   } else if (!plan.table.empty()) {
     std::memcpy(table, plan.table.data(), plan.table.size() * sizeof(void*));
   }
-  /// References that a call holds while kernels run without the GIL: parameters (somebody may replace one meanwhile)
-  /// and what lies in lists, fresh tensors, and the memory of temporaries. Given up on every way out.
+  /// References that a call holds while kernels run without the GIL: parameters (somebody may replace one meanwhile),
+  /// fresh tensors, and the memory of temporaries; `out` has those to what lies in lists. Given up on every way out.
   struct Held {
     PyObject* few[12] = {};
     std::vector<PyObject*> many;
@@ -510,15 +503,11 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     ~Held() {
       for (std::size_t i = 0; i < count; ++i) Py_XDECREF(at[i]);
     }
-  } held(plan.fresh.size() + plan.parameters.size() + (plan.nested ? plan.inputs.size() : 0) + 1);
+  } held(plan.fresh.size() + plan.parameters.size() + 1);
   std::vector<void*> addresses(plan.effects.empty() ? 0 : plan.inputs.size() + plan.parameters.size());
   void** at = addresses.empty() ? nullptr : addresses.data();
   std::size_t next = plan.fresh.size();
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
-    if (plan.nested) {
-      Py_INCREF(tensors[i]);
-      held.at[next++] = tensors[i];
-    }
     Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table, at == nullptr ? nullptr : at + i);
     if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
     if (look != Look::fits) return answer(look);
@@ -539,8 +528,9 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     const Look look = take(plan, tensor, parameter.layout, grad != 0, table, own);
     if (look != Look::fits) return answer(look);
   }
-  for (const auto& [one, other] : plan.ties) {
-    if (PyDict_GetItemWithError(one.store, one.key) != PyDict_GetItemWithError(other.store, other.key)) return miss();
+  for (const Tie& tie : plan.ties) {
+    if (PyDict_GetItemWithError(tie.store, tie.key) != PyDict_GetItemWithError(tie.other_store, tie.other_key))
+      return miss();
   }
   if (at != nullptr) {
     if (const Look look = place_effects(plan, at, table); look != Look::fits) return answer(look);
@@ -663,7 +653,7 @@ void read_buffers(Reader& read, Plan* plan) {
   rows = read.field("ties");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
-    plan->ties.push_back({{read.item(row, 0), read.item(row, 1), {}}, {read.item(row, 2), read.item(row, 3), {}}});
+    plan->ties.push_back({read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3)});
   }
   rows = read.field("table");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->table.push_back(read.address(read.item(rows, i)));

@@ -17,8 +17,8 @@ namespace planish_call {
 /// An attribute without tensors, as the captured call's object had it (ship/apart.py says which rule is for which).
 struct Attribute {
   enum class Rule : std::uint8_t { same_object, equal, counted, asked } rule = Rule::same_object;
-  PyObject *name = nullptr,
-           *value = nullptr;      ///< asked: `value` is a function of the attribute that says whether it fits
+  /// `value`, where it is asked: a function of the attribute that says whether it fits.
+  PyObject *name = nullptr, *value = nullptr;
   long long first = 0, last = 0;  ///< counted: a whole number from `first` to `last`
 };
 
@@ -30,12 +30,13 @@ struct Nest {
   std::vector<Nest> items;
   std::vector<PyObject*> keys;        ///< dict, object: of the items
   std::vector<Attribute> attributes;  ///< object: beside the items
-  PyObject* parts =
-      nullptr;  ///< node: gives (items, context); object: its attributes, where not all lie in one dictionary
+  /// Function that gives a node's (items, context), or the attributes of an object that lie in no dictionary.
+  PyObject* parts = nullptr;
   PyObject* context = nullptr;  ///< node: what was captured
   bool any_order = false;       ///< dict: of keyword arguments with names of their own
 };
-/// Whether a number, string, … is the captured one: of its type, equal, and for zeros of its sign; NaN is NaN.
+
+/// Comparison of a number, string, … with the captured one: its type, its value, and a zero's sign; NaN is NaN.
 inline Look same_scalar(PyObject* given, PyObject* value) {
   if (Py_TYPE(given) != Py_TYPE(value)) return Look::differs;
   if (Py_TYPE(value) == &PyFloat_Type) {
@@ -68,24 +69,29 @@ inline Look same_attribute(const Attribute& wanted, PyObject* found) {
   return fits.get() == Py_True ? Look::fits : Look::differs;
 }
 
-/// What a call was given, taken apart: borrowed, from the call or from `made`.
+/// Parts of a call, borrowed from it or from `kept`.
 struct Unpacked {
   PyObject** tensors = nullptr;
+  bool nested = false;  ///< tensors lie in what other threads may change meanwhile: each is kept
   std::vector<PyObject*> objects;
-  std::vector<Ref> made;
+  std::vector<Ref> kept;
+
+  PyObject* keep(PyObject* owned) { return kept.emplace_back(owned).get(); }
+  PyObject* keep_borrowed(PyObject* borrowed) {
+    Py_INCREF(borrowed);
+    return keep(borrowed);
+  }
 };
 
 inline Look unpack(const Nest& nest, PyObject* given, Unpacked& out);
 
-/// The same of an object with attributes.
+/// Attributes of an object, taken apart like the parts of any nest.
 inline Look unpack_object(const Nest& nest, PyObject* given, Unpacked& out) {
   if (reinterpret_cast<PyObject*>(Py_TYPE(given)) != nest.value) return Look::differs;
-  out.objects.push_back(given);
-  Ref all(nest.parts == nullptr ? PyObject_GenericGetDict(given, nullptr)
-                                : PyObject_CallFunctionObjArgs(nest.parts, given, nullptr));
-  if (!all) return Look::failed;
-  PyObject* held = all.get();
-  if (nest.parts != nullptr) out.made.push_back(std::move(all));
+  out.objects.push_back(out.keep_borrowed(given));
+  PyObject* held = out.keep(nest.parts == nullptr ? PyObject_GenericGetDict(given, nullptr)
+                                                  : PyObject_CallFunctionObjArgs(nest.parts, given, nullptr));
+  if (held == nullptr) return Look::failed;
   if (PyDict_Check(held) == 0) return Look::differs;
   if (PyDict_Size(held) != static_cast<Py_ssize_t>(nest.items.size() + nest.attributes.size())) return Look::differs;
   for (const Attribute& attribute : nest.attributes) {
@@ -101,12 +107,11 @@ inline Look unpack_object(const Nest& nest, PyObject* given, Unpacked& out) {
   return Look::fits;
 }
 
-/// The same of a class that torch knows as a nesting.
+/// Parts of a class that torch knows as a nesting, taken apart likewise.
 inline Look unpack_node(const Nest& nest, PyObject* given, Unpacked& out) {
   if (reinterpret_cast<PyObject*>(Py_TYPE(given)) != nest.value) return Look::differs;
-  out.made.emplace_back(PyObject_CallFunctionObjArgs(nest.parts, given, nullptr));
-  if (!out.made.back()) return Look::failed;
-  PyObject* parts = out.made.back().get();
+  PyObject* parts = out.keep(PyObject_CallFunctionObjArgs(nest.parts, given, nullptr));
+  if (parts == nullptr) return Look::failed;
   if (PyTuple_Check(parts) == 0 || PyTuple_Size(parts) != 2) return Look::differs;
   const int equal = PyObject_RichCompareBool(PyTuple_GetItem(parts, 1), nest.context, Py_EQ);
   if (equal != 1) return equal < 0 ? Look::failed : Look::differs;
@@ -122,11 +127,11 @@ inline Look unpack_node(const Nest& nest, PyObject* given, Unpacked& out) {
   return Look::fits;
 }
 
-/// Whether what was given is nested as it was captured, with the same scalars; its tensors go into `out`.
+/// Comparison of what was given with the captured nest and its scalars; its tensors go into `out`.
 inline Look unpack(const Nest& nest, PyObject* given, Unpacked& out) {
   using enum Nest::Kind;
   if (nest.kind == tensor) {
-    out.tensors[nest.place] = given;
+    out.tensors[nest.place] = out.nested ? out.keep_borrowed(given) : given;
     return Look::fits;
   }
   if (nest.kind == scalar) return same_scalar(given, nest.value);

@@ -132,6 +132,14 @@ inline Look same_field(const Reached::Entry& field) {
   return Look::differs;
 }
 
+/// Comparison of a tensor's `requires_grad`, which `needs_grad` names, with False; any fits where that is null.
+inline Look asks_no_gradients(PyObject* tensor, PyObject* needs_grad) {
+  if (needs_grad == nullptr) return Look::fits;
+  const Ref needs(PyObject_GetAttr(tensor, needs_grad));
+  if (!needs) return Look::failed;
+  return needs.get() == Py_False ? Look::fits : Look::differs;
+}
+
 /// Comparison of a tensor with what it was (any fits where `version` is below zero); it differs where it asks for
 /// gradients and there could be some: then `needs_grad` is the name of the attribute that says so, else null.
 inline Look same_version(PyObject* tensor, long long version, PyObject* version_name, PyObject* needs_grad) {
@@ -140,20 +148,20 @@ inline Look same_version(PyObject* tensor, long long version, PyObject* version_
     if (!now) return Look::failed;
     if (PyLong_AsLongLong(now.get()) != version) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
   }
-  if (needs_grad == nullptr) return Look::fits;
-  const Ref needs(PyObject_GetAttr(tensor, needs_grad));
-  if (!needs) return Look::failed;
-  return needs.get() == Py_False ? Look::fits : Look::differs;
+  return asks_no_gradients(tensor, needs_grad);
 }
 
 /// Bytes from a tensor's first to just after its last.
-inline std::size_t extent(const DlTensor& t) {
+inline std::size_t extent(std::size_t dims, const std::int64_t* shape, const std::int64_t* strides, DlType dtype) {
   std::int64_t last = 0;
-  for (std::int32_t i = 0; i < t.ndim; ++i) {
-    if (t.shape[i] == 0) return 0;
-    last += (t.shape[i] - 1) * t.strides[i];
+  for (std::size_t i = 0; i < dims; ++i) {
+    if (shape[i] == 0) return 0;
+    last += (shape[i] - 1) * strides[i];
   }
-  return static_cast<std::size_t>(last + 1) * ((t.dtype.bits * t.dtype.lanes + 7U) / 8U);
+  return static_cast<std::size_t>(last + 1) * ((dtype.bits * dtype.lanes + 7U) / 8U);
+}
+inline std::size_t extent(const DlTensor& t) {
+  return extent(static_cast<std::size_t>(t.ndim), t.shape, t.strides, t.dtype);
 }
 
 inline bool same_contents(const DlExchange& torch, PyObject* tensor, PyObject* bytes) {

@@ -461,8 +461,8 @@ class Steps(TorchDispatchMode):
         result = func(*args, **kwargs)
         squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul), self.known)
         if self.parts and a.ndim > 1 and b.ndim > 1:
-            squares.addcmul_(_largest_along(a, -1).mul_(_FAINT).square_(), _sum_of_squares(b, -2))
-            squares.addcmul_(_sum_of_squares(a, -1), _largest_along(b, -2).mul_(_FAINT).square_())
+            squares.addcmul_(_norm(a, math.inf, -1).mul_(_FAINT).square_(), _norm(b, 2, -2).square_())
+            squares.addcmul_(_norm(a, 2, -1).square_(), _norm(b, math.inf, -2).mul_(_FAINT).square_())
         if first:
             squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
         return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), self.known.ask(lambda: _alike(a), lambda: _alike(b)))
@@ -500,12 +500,9 @@ def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tenso
     return product(x, y).to(torch.float64).mul_((largest * largest_of_b).square())
 
 
-def _largest_along(tensor: torch.Tensor, dim: int) -> torch.Tensor:
-    return tensor.abs().nan_to_num_(0.0, 0.0, 0.0).amax(dim, keepdim=True)
-
-
-def _sum_of_squares(tensor: torch.Tensor, dim: int) -> torch.Tensor:
-    return tensor.nan_to_num(0.0, 0.0, 0.0).square_().sum(dim, keepdim=True)
+def _norm(tensor: torch.Tensor, order: float, dim: int) -> torch.Tensor:
+    """Of each row or column, read once; of one with what is not finite 0."""
+    return torch.linalg.vector_norm(tensor, order, dim, keepdim=True).nan_to_num_(0.0, 0.0, 0.0)
 
 
 def _squares(tensor: torch.Tensor, dtype: torch.dtype, known: Known) -> tuple[torch.Tensor, torch.Tensor]:

@@ -21,6 +21,7 @@ _forward_ad = torch.autograd.forward_ad
 
 QUESTIONS = (_autocast, _transforms, _dispatch_modes, _tracing, _deterministic, _function_mode)  #: as the C form asks them: all must be false
 HOOKS = tuple(vars(_module_globals)[f"_global_{kind}"] for kind in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks"))  #: all empty
+OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")  #: the same of one module, by name
 FORWARD_AD = vars(_forward_ad)
 
 
@@ -47,7 +48,7 @@ def context_is_plain(device: str = "") -> bool:
 def has_hooks(module: nn.Module) -> bool:
     """Whether the module has hooks of its own, which its `__call__` runs around `forward`."""
     known = vars(module)
-    return any(known.get(name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
+    return any(known.get(name) for name in OWN_HOOKS)
 
 
 def describe() -> str:

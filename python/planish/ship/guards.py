@@ -247,9 +247,10 @@ class Attachment:
         self._scalars = [(s["index"], self.shipped.module.read_scalar(s["arg"])) for s in manifest["scalars"]]
         self._tensor_leaves = sorted(set(range(self._leaf_count)) - {i for i, _ in self._scalars})
         self._single_output = self._out_spec.num_leaves == 1 and not trees.children(self._out_spec)
+        self._finish = self._build or _unflattened(self._out_spec, self._single_output)  # of results, arguments and keyword arguments
         leaves = iter(range(self._leaf_count))
         scalars = dict(self._scalars)
-        # What a call is given as the C form reads it, which compares no numbers of tensors.
+        # Arguments as the C form reads them; it compares no numbers of tensors.
         self._given: Any = None
         if not any(isinstance(value, Tensor) for value in scalars.values()):
             with contextlib.suppress(KeyError):
@@ -395,21 +396,20 @@ class Attachment:
     def _plan(self, extension: Any, bound: _Bound, module: nn.Module) -> Any:
         root = vars(module)
         direct = bound.executor.direct()
-        ours = direct is None
+        launches = direct is not None
         direct = self._executed(bound) if direct is None else {"execute": None, **direct}
-        buffers = [place if ours else b.buffer for place, b in enumerate(bound.executor.bindings)]
+        buffers = [b.buffer if launches else place for place, b in enumerate(bound.executor.bindings)]
         places = {index: place for place, index in enumerate([*(user[1] for user in bound.users), *bound.unused])}
         given, keywords = (apart.placed(nest, places) for nest in self._given)
         if not self._has_extras(module):
             keywords = ("names", *keywords[1:])
         tensors = [p for p, *_ in bound.users] + [p for p, *_ in bound.params]  # as the C form counts them
         effects = [(tensors.index(position), versions, value) for position, versions, value in direct.pop("effects")]
-        plain = self._answer is not None and not ours
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
             falsy=context.QUESTIONS,
-            empty=(*context.HOOKS, *(root[name] for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))),
+            empty=(*context.HOOKS, *(root[name] for name in context.OWN_HOOKS)),
             absent=("forward", "_compiled_call_impl"),
             default_dtype=(_default_dtype, self._captured_dtype),
             grad=_grad_enabled,
@@ -431,18 +431,9 @@ class Attachment:
             answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
             ties=bound.ties,
-            finish=None if plain else self._finish(),
+            finish=None if launches and self._answer is not None else self._finish,
             **direct,
         ).run
-
-    def _finish(self) -> Any:
-        """What makes the outputs of a call's results, its arguments and its keyword arguments."""
-        if self._build is not None:
-            return self._build
-        if self._single_output:
-            return lambda leaves, args, kwargs: leaves[0]
-        out_spec = self._out_spec
-        return lambda leaves, args, kwargs: pytree.tree_unflatten(leaves, out_spec)
 
     # ---- every call ----
 
@@ -505,9 +496,7 @@ class Attachment:
         self._ran += 1
         if asked is not None:
             self._learn(bound, *asked)
-        if self._build is not None:
-            return self._build(outs, args, kwargs)
-        return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
+        return self._finish(outs, args, kwargs)
 
     def _leaves(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the call was given, one after the other, with the captured numbers among it; or FALLBACK."""
@@ -742,6 +731,13 @@ class Attachment:
         if device is None or device == bound_to or self._bind(module, device) is None:
             return self._refuse(self.why or "inputs and parameters are on different devices")
         return self(module, args, kwargs)
+
+
+def _unflattened(spec: Any, single: bool) -> Callable[[Any, Any, Any], Any]:
+    """What makes the outputs of a call's results where no object is among them."""
+    if single:
+        return lambda results, args, kwargs: results[0]
+    return lambda results, args, kwargs: pytree.tree_unflatten(results, spec)
 
 
 # torch.compile's arguments for each baseline, by its name in ship.json.

@@ -248,18 +248,14 @@ def attachments(module: nn.Module) -> list[Any]:
 
 
 def _by_the_c_form(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of a program that has such a form for the call, or FALLBACK."""
+    """The answer of the first program that has such a form for the call, or FALLBACK."""
     if torch.compiler.is_compiling():
         return guards.FALLBACK
     known = module.__dict__
-    fast = getattr(known.get("_planish"), "fast", None)
-    if fast is not None:
-        result = fast(module, args, kwargs)
-        if result is not guards.FALLBACK:
-            return result
-    for other in known.get("_planish_others", ()):
-        if getattr(other, "fast", None) is not None:
-            result = other.fast(module, args, kwargs)
+    for program in (known.get("_planish"), *known.get("_planish_others", ())):
+        fast = getattr(program, "fast", None)
+        if fast is not None:
+            result = fast(module, args, kwargs)
             if result is not guards.FALLBACK:
                 return result
     return guards.FALLBACK
@@ -269,15 +265,8 @@ def _by_a_program(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     """The answer of the first program that is made for the call, or FALLBACK. The module's hooks are the caller's matter."""
     if torch.compiler.is_compiling():
         return guards.FALLBACK
-    known = module.__dict__
-    planish = known.get("_planish")
-    if planish is None:
-        return guards.FALLBACK
-    result = planish(module, args, kwargs)
-    if result is not guards.FALLBACK:
-        return result
-    for other in known.get("_planish_others", ()):
-        result = other(module, args, kwargs)
+    for program in attachments(module):
+        result = program(module, args, kwargs)
         if result is not guards.FALLBACK:
             return result
     return guards.FALLBACK
