@@ -2,10 +2,10 @@
 
     python bench/kernelbench/draw.py CHECKOUT --tasks 20 --seed 1 --levels 1,2 --devices 0,1 --budget 10s --minutes 12 --out OUT
 
-The same seed draws the same tasks of the same checkout, equally many of each level; 0 tasks take all. What was reached when --minutes
-are over counts (more minutes and --resume go on). --precision has the tasks in 16 bits, cast as KernelBench's own switch
-casts them: the module, and every floating tensor that it is given or made of. OUT gets `tasks`, `results` (as
-`planish suite` leaves them) and `table.md`. Options behind `--` go to `planish suite`.
+The same seed draws the same tasks of the same checkout, equally many of each level; 0 tasks take all, and --part 2/3 the second of
+three parts of what was drawn, each of all levels. What was reached when --minutes are over counts (more minutes and --resume go on).
+--precision has the tasks in 16 bits, cast as KernelBench's own switch casts them: the module, and every floating tensor that it is given
+or made of. OUT gets `tasks`, `results` (as `planish suite` leaves them) and `table.md`. Options behind `--` go to `planish suite`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--levels", default="1,2")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--budget", default="10s")
     parser.add_argument("--baselines", default="eager,compile")
     parser.add_argument("--precision", choices=["fp32", *DTYPES], default="fp32")
@@ -83,7 +84,10 @@ def main() -> None:
     own, more = split_arguments()
     options = parser.parse_args(own)
     levels = [int(level) for level in options.levels.split(",")]
-    picked = drawn(options.checkout, levels, options.tasks, options.seed)
+    part, parts = (int(number) for number in options.part.split("/"))
+    if not 1 <= part <= parts:
+        sys.exit(f"error: there is no part {options.part}\nhint: --part 1/3 is the first of three")
+    picked = drawn(options.checkout, levels, options.tasks, options.seed)[part - 1 :: parts]
     tasks = options.out / "tasks"
     shutil.rmtree(tasks, ignore_errors=True)
     for task in picked:
@@ -95,7 +99,7 @@ def main() -> None:
     document = run_suite(tasks, options.out / "results", arguments, options.minutes)
     how = f"{options.precision}, budget {options.budget}, baselines {options.baselines}"
     how += f", devices {options.devices or 'all'}, {options.workers} evaluators a device"
-    write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}; {how}.", options.out)
+    write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}, part {options.part}; {how}.", options.out)
 
 
 if __name__ == "__main__":

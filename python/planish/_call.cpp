@@ -24,6 +24,7 @@
 
 #include "_call_nest.h"
 #include "_call_reached.h"
+#include "_call_watch.h"
 
 namespace {
 
@@ -54,16 +55,13 @@ struct Layout {
 struct Parameter {
   PyObject *store = nullptr, *key = nullptr;
   Layout layout;
+  std::size_t holder = 0;     ///< that `store` is
+  PyObject* found = nullptr;  ///< in the last call; alive as long as the holder is unchanged
 };
 /// Two places that hold one tensor.
 struct Tie {
   PyObject *store = nullptr, *key = nullptr, *other_store = nullptr, *other_key = nullptr;
 };
-struct Child {
-  PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
-  std::vector<PyObject*> pre_hooks, hooks;  ///< that it had when it was captured
-};
-
 struct Fresh {
   long buffer = -1;
   PyObject *shape = nullptr, *strides = nullptr, *dtype = nullptr;
@@ -103,8 +101,7 @@ struct Plan {
   PyObject *default_dtype = nullptr, *captured_dtype = nullptr, *forward_ad = nullptr;
   PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root_training = nullptr;
   std::vector<PyObject*> falsy, empty, absent;
-  std::vector<Child> children;
-  std::vector<std::pair<PyObject*, Py_ssize_t>> sizes;  ///< how many submodules are in a dictionary
+  mutable Holders holders;  ///< what the dictionaries of submodules, and others that forward can reach, must hold
   std::vector<Layout> inputs;
   std::size_t unused = 0;  ///< tensors that a call is given behind the inputs, and the program does not read
   Nest given, keywords, answer;
@@ -113,7 +110,7 @@ struct Plan {
   Reached reached;
   bool attributes = false;  ///< the code asks inputs for attributes that torch does not give them: they must have none
   bool nested = false;      ///< inputs that only a list or dictionary of the caller's may hold
-  std::vector<Parameter> parameters;
+  mutable std::vector<Parameter> parameters;
   std::vector<Tie> ties;
   /// Function of the tensors, in the table's order, that runs the program where the runtime alone cannot.
   PyObject* execute = nullptr;
@@ -252,18 +249,6 @@ bool holds(PyObject* dict, PyObject* key, PyObject* wanted) {
   return wanted == Py_None || PyDict_GetItemWithError(dict, key) == wanted;
 }
 
-bool same_entries(PyObject* dict, PyObject* key, const std::vector<PyObject*>& wanted) {
-  PyObject* found = PyDict_GetItemWithError(dict, key);
-  if (found == nullptr || !PyDict_Check(found) || PyDict_Size(found) != static_cast<Py_ssize_t>(wanted.size()))
-    return false;
-  PyObject *name = nullptr, *value = nullptr;
-  Py_ssize_t position = 0;
-  for (PyObject* want : wanted) {
-    if (PyDict_Next(found, &position, &name, &value) == 0 || value != want) return false;
-  }
-  return true;
-}
-
 Look modules_are_captured(const Plan& plan, PyObject* module) {
   const Ref root(PyObject_GenericGetDict(module, nullptr));
   if (!root) return Look::failed;
@@ -272,16 +257,8 @@ Look modules_are_captured(const Plan& plan, PyObject* module) {
     PyObject* found = PyDict_GetItemWithError(root.get(), name);
     same = same && (found == nullptr || found == Py_None);
   }
-  for (const Child& child : plan.children) {
-    same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
-           holds(child.attributes, plan.training, child.training) &&
-           same_entries(child.attributes, plan.hooks, child.hooks) &&
-           same_entries(child.attributes, plan.pre_hooks, child.pre_hooks) &&
-           PyDict_GetItemWithError(child.attributes, plan.forward) == nullptr;
-  }
-  for (const auto& [submodules, count] : plan.sizes) same = same && PyDict_Size(submodules) == count;
   if (PyErr_Occurred() != nullptr) return Look::failed;
-  return same ? Look::fits : Look::differs;
+  return same ? plan.holders.compare() : Look::differs;
 }
 
 /// A new tensor, and its address. Null with an exception.
@@ -519,8 +496,10 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   }
   const std::size_t first_parameter = next;
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-    const Parameter& parameter = plan.parameters[i];
-    PyObject* tensor = PyDict_GetItemWithError(parameter.store, parameter.key);
+    Parameter& parameter = plan.parameters[i];
+    if (parameter.found == nullptr || !plan.holders.unchanged(parameter.holder))
+      parameter.found = PyDict_GetItemWithError(parameter.store, parameter.key);
+    PyObject* tensor = parameter.found;
     if (tensor == nullptr) return PyErr_Occurred() != nullptr ? nullptr : miss();
     Py_INCREF(tensor);
     held.at[next++] = tensor;
@@ -593,6 +572,63 @@ bool find_exchange(Plan* plan) {
   return false;
 }
 
+/// A dictionary's entry that must be a dictionary of these values, in turn.
+void hold_values(Plan* plan, PyObject* dict, PyObject* key, std::vector<PyObject*> values) {
+  PyObject* now = PyDict_GetItemWithError(dict, key);
+  if (now != nullptr && PyDict_Check(now) != 0) {
+    Holder& holder = plan->holders.of(now);
+    if (holder.exact && holder.values != values) now = nullptr;
+    holder.exact = true;
+    if (now != nullptr) holder.values = values;
+  }
+  plan->holders.of(dict).held.push_back({key, now, std::move(values)});
+}
+
+/// A submodule: (its parent's submodules, its name there, it, its attributes, its mode or None, hooks before it, hooks
+/// behind it).
+void read_child(Reader& read, Plan* plan, PyObject* row) {
+  PyObject *parent = read.item(row, 0), *key = read.item(row, 1), *module = read.item(row, 2);
+  PyObject *attributes = read.item(row, 3), *training = read.item(row, 4);
+  std::vector<PyObject*> before, behind;
+  PyObject* hooks = read.item(row, 5);
+  for (Py_ssize_t k = 0; k < read.size(hooks); ++k) before.push_back(read.item(hooks, k));
+  hooks = read.size(row) > 6 ? read.item(row, 6) : nullptr;  // earlier guards let none pass
+  for (Py_ssize_t k = 0; hooks != nullptr && k < read.size(hooks); ++k) behind.push_back(read.item(hooks, k));
+  if (read.failed()) return;
+  plan->holders.of(parent).items.emplace_back(key, module);
+  Holder& own = plan->holders.of(attributes);
+  if (training != Py_None) own.items.emplace_back(plan->training, training);
+  own.items.emplace_back(plan->forward, nullptr);
+  hold_values(plan, attributes, plan->hooks, std::move(behind));
+  hold_values(plan, attributes, plan->pre_hooks, std::move(before));
+}
+
+/// What `reached` says of dictionaries is compared with the other holders; the rest stays there.
+void move_to_holders(Plan* plan) {
+  Reached& reached = plan->reached;
+  Holders& holders = plan->holders;
+  std::erase_if(reached.items, [&](const Reached::Entry& item) {
+    if (item.holder != nullptr) holders.of(item.holder).items.emplace_back(item.key, item.value);
+    return item.holder != nullptr;
+  });
+  std::erase_if(reached.absent, [&](const Reached::Entry& item) {
+    if (item.holder != nullptr) holders.of(item.holder).items.emplace_back(item.key, nullptr);
+    return item.holder != nullptr;
+  });
+  std::erase_if(reached.sizes, [&](const Reached::Size& size) {
+    if (size.container == nullptr || size.kind != Reached::Size::Kind::dict) return false;
+    Holder& holder = holders.of(size.container);
+    if (holder.size >= 0 && holder.size != size.count) return false;
+    holder.size = size.count;
+    return true;
+  });
+  std::erase_if(reached.orders, [&](const Reached::Entry& order) {
+    const bool plain = order.holder != nullptr && order.value == nullptr;
+    if (plain) holders.of(order.holder).orders.push_back(order.key);
+    return plain;
+  });
+}
+
 /// State that the module and what lies around it must have.
 void read_surroundings(Reader& read, Plan* plan) {
   PyObject* rows = read.field("falsy");
@@ -602,20 +638,13 @@ void read_surroundings(Reader& read, Plan* plan) {
   rows = read.field("absent");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->absent.push_back(read.item(rows, i));
   rows = read.field("tree");
-  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
-    PyObject* row = read.item(rows, i);
-    plan->children.push_back(
-        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}, {}});
-    Child& child = plan->children.back();
-    PyObject* hooks = read.item(row, 5);
-    for (Py_ssize_t k = 0; k < read.size(hooks); ++k) child.pre_hooks.push_back(read.item(hooks, k));
-    hooks = read.size(row) > 6 ? read.item(row, 6) : nullptr;  // earlier guards let none pass
-    for (Py_ssize_t k = 0; hooks != nullptr && k < read.size(hooks); ++k) child.hooks.push_back(read.item(hooks, k));
-  }
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) read_child(read, plan, read.item(rows, i));
   rows = read.field("sizes");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
-    plan->sizes.emplace_back(read.item(row, 0), static_cast<Py_ssize_t>(read.number(read.item(row, 1))));
+    PyObject* submodules = read.item(row, 0);
+    if (submodules != nullptr)
+      plan->holders.of(submodules).size = static_cast<Py_ssize_t>(read.number(read.item(row, 1)));
   }
 }
 
@@ -664,7 +693,6 @@ void read_buffers(Reader& read, Plan* plan) {
         {static_cast<long>(read.number(read.item(row, 0))), read.item(row, 1), read.item(row, 2), read.item(row, 3)});
   }
   PyObject* arena = read.field("arena");
-  plan->arena.bytes = read.number(read.item(arena, 0));
   plan->arena.dtype = read.item(arena, 1);
   rows = read.item(arena, 2);
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
@@ -748,6 +776,9 @@ bool read_plan(PyObject* fields, Plan* plan) {
   if (read.failed()) return false;
   read_reached(read.field("reached"), plan->reached);
   read_buffers(read, plan);
+  if (read.failed()) return false;
+  move_to_holders(plan);
+  for (Parameter& parameter : plan->parameters) parameter.holder = plan->holders.place(parameter.store);
   read_results(read, plan);
   PyObject* execute = read.field("execute");
   plan->execute = execute == Py_None ? nullptr : execute;
@@ -772,6 +803,9 @@ bool read_plan(PyObject* fields, Plan* plan) {
 
 /// Objects that the plan makes itself live as long as it: names, and the arena's shape.
 bool make_names(Plan* plan) {
+  Reader read(plan->keep);
+  plan->arena.bytes = read.number(read.item(read.field("arena"), 0));
+  if (read.failed()) return false;
   plan->made = Py_BuildValue(
       "(NNNNNN(L)(i)NNN)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
       PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("requires_grad"),
@@ -803,7 +837,8 @@ PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* fields) {
   object->plan->keep = PyDict_Copy(fields);
   if (object->plan->keep == nullptr) return nullptr;
   try {
-    if (!read_plan(object->plan->keep, object->plan) || !make_names(object->plan)) return nullptr;
+    if (!make_names(object->plan) || !read_plan(object->plan->keep, object->plan)) return nullptr;
+    object->plan->holders.watch();
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
@@ -823,9 +858,10 @@ void plan_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   if (Plan* plan = reinterpret_cast<PlanObject*>(self)->plan; plan != nullptr) {
-    Py_XDECREF(plan->keep);
-    Py_XDECREF(plan->made);
-    delete plan;
+    PyObject *keep = plan->keep, *made = plan->made;
+    delete plan;  // while what it watches is alive
+    Py_XDECREF(keep);
+    Py_XDECREF(made);
   }
   const auto release = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
   release(self);
@@ -841,6 +877,11 @@ PyObject* count_plan_hits(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(plan == nullptr ? 0 : plan->hits.load(std::memory_order_relaxed));
 }
 
+PyObject* count_looked_into(PyObject* self, PyObject*) {
+  const Plan* plan = reinterpret_cast<PlanObject*>(self)->plan;
+  return PyLong_FromSize_t(plan == nullptr ? 0 : plan->holders.looked_into());
+}
+
 template <typename To, typename From>
 To as(From from) {
   return reinterpret_cast<To>(reinterpret_cast<void*>(from));
@@ -849,6 +890,8 @@ To as(From from) {
 PyMethodDef plan_methods[] = {
     {"run", as<PyCFunction>(&run), METH_FASTCALL, "run(module, args, kwargs): the outputs, or `miss`."},
     {"hits", count_plan_hits, METH_NOARGS, "Calls that this plan has answered."},
+    {"looked_into", count_looked_into, METH_NOARGS,
+     "Dictionaries that the last call compared; the others had not changed since they were compared twice."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot plan_slots[] = {{Py_tp_new, as<void*>(&plan_new)},
@@ -866,6 +909,8 @@ int start(PyObject* module) {
   if (!type) return -1;
   // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
   if (PyModule_AddIntConstant(module, "reached", 5) != 0) return -1;
+  Changes::instance().start();
+  if (PyModule_AddStringConstant(module, "changes", Changes::instance().way()) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

@@ -110,7 +110,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 @torch.no_grad()
 def test_a_change_after_binding_counts(folder: Path, change: Callable[[Any], Any]) -> None:
     model, x = load(folder), torch.randn(4, 8)
-    for _ in range(2):
+    for _ in range(4):
         expect(model, True, x)
     before = model(x)
     change(model)

@@ -254,16 +254,16 @@ def test_drawn_modules(seed: int) -> None:
         captured = made._planish.shipped.answer.result
         quiet = rng.random() < 0.3
         statement, sees = rng.choice(case.harmless if quiet else case.changes)
-        if rng.random() < 0.5:
-            made(X)  # bound before the change, or after it
+        for _ in range(rng.choice((0, 1, 4))):
+            made(X)  # bound before the change, or after it; compared once, or twice and trusted since
         before = made._planish.ran
         outcome(lambda: exec(statement, {"torch": torch, "unseen": unseen, **sees}))  # noqa: B023 (torch refuses some)
         wanted = outcome(lambda: case.own.forward(made, X))  # noqa: B023
-        results = [outcome(lambda: made(X)) for _ in range(2)]  # noqa: B023
+        results = [outcome(lambda: made(X)) for _ in range(3)]  # noqa: B023
         assert all(same(result, wanted) for result in results), f"seed {seed}, case {number}: {statement}"
         if quiet:
             harmless += 1
-            kept += made._planish.ran == before + 2
+            kept += made._planish.ran >= before + 2  # a part that was replaced by an equal one costs a call
             assert kept == harmless, f"seed {seed}, case {number}: {statement}: {made._planish.why}"
         changed += not same(wanted, captured)
     assert changed > 200 and harmless > 100  # the draw is no empty one
