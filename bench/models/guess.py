@@ -25,7 +25,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
 
-from each import options_with, run_each  # noqa: E402
+from each import alone, options_with, run_each  # noqa: E402
 from first_guess import cut_of, executor_of, host_us, profile, program_of, read_rate, times_in_turn  # noqa: E402
 from forms import forms_of, rewound  # noqa: E402
 from proof import proof_of  # noqa: E402
@@ -62,16 +62,17 @@ def guess(name: str, options: argparse.Namespace) -> dict[str, Any]:
         del ours, theirs
         forms, row["without"] = forms_of(module, args, kwargs, [form for form in options.torch.split(",") if form])
         forms = {name: rewound(call, subject.rewind, STEPS // 8) for name, call in ({"planish": lambda: executor.run(given)} | forms).items()}
-        row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
-        row |= {"host_us": host_us(forms["planish"]), "submission": executor.submission()}
-        if subject.streamed:
-            row["floor_ms"] = round(subject.streamed / read_rate() * 1e3, 4)
-        if options.profile:
-            options.profile.mkdir(parents=True, exist_ok=True)
-            with gzip.open(options.profile / f"{name}.program.json.gz", "wt") as file:
-                json.dump(program, file)
-            profile(forms["planish"], options.profile / f"{name}.timeline.jsonl")
-            (options.profile / f"{name}.json").write_text(json.dumps({form: seen(call) for form, call in forms.items()}))
+        with alone(name, options):
+            row["ms"] = {form: round(ms, 4) for form, ms in times_in_turn(forms).items()}
+            row |= {"host_us": host_us(forms["planish"]), "submission": executor.submission()}
+            if subject.streamed:
+                row["floor_ms"] = round(subject.streamed / read_rate() * 1e3, 4)
+            if options.profile:
+                options.profile.mkdir(parents=True, exist_ok=True)
+                with gzip.open(options.profile / f"{name}.program.json.gz", "wt") as file:
+                    json.dump(program, file)
+                profile(forms["planish"], options.profile / f"{name}.timeline.jsonl")
+                (options.profile / f"{name}.json").write_text(json.dumps({form: seen(call) for form, call in forms.items()}))
     return row
 
 
