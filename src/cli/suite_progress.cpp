@@ -66,6 +66,12 @@ void SuiteProgress::ends(std::size_t job, const std::string& name, const std::st
   out_.stay(title(job) + worker::printable(fmt::format("{}: {}", name, became)));
 }
 
+void SuiteProgress::puts_off(std::size_t job, const std::string& name, const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  at_work_.erase(job);
+  out_.stay(title(job) + worker::printable(fmt::format("{}: {}", name, why)));
+}
+
 std::string SuiteProgress::title(std::size_t job) const {
   return fmt::format("[{}/{}] ", job + 1, jobs_);
 }

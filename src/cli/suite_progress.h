@@ -27,6 +27,8 @@ class SuiteProgress {
   void begins(std::size_t job, const std::string& name, const Workplace& place);
   /// `ran`: it was begun here, not taken over from an earlier suite.
   void ends(std::size_t job, const std::string& name, const std::string& became, bool ran);
+  /// It was begun, and will be again.
+  void puts_off(std::size_t job, const std::string& name, const std::string& why);
 
  private:
   struct AtWork {

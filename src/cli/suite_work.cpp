@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <future>
 #include <map>
 #include <memory>
@@ -80,10 +81,11 @@ class Progressing {
  public:
   Progressing(const SuiteWork& work, SuiteProgress& progress) : work_(work), progress_(progress) {}
 
-  /// Takes jobs until none is left, or until somebody interrupts.
-  Status run(Workplace& place, const CancelToken& cancel) {
+  /// Takes jobs until none is left, or until somebody interrupts. `beside_others`: what memory does not suffice for is
+  /// put off.
+  Status run(Workplace& place, bool beside_others, const CancelToken& cancel) {
     while (!cancel.cancelled()) {
-      const auto i = take();
+      const auto i = take(beside_others);
       if (!i) return {};
       const SuiteJob& job = work_.jobs[*i];
       auto before = work_.resume && job.runs ? finished_before(job) : fail("changed", "");
@@ -94,11 +96,17 @@ class Progressing {
         progress_.begins(*i, job.name, place);
         row = run_job(job, work_.job_seconds, place, cancel);
         row.device = place.device();
+        if (beside_others && row.outcome == "failed" && row.kind == "out_of_memory") {
+          put_off(*i);
+          continue;
+        }
       }
       PLANISH_CHECK(done(*i, completed(std::move(row), job.row)));
     }
     return {};
   }
+
+  bool has_put_off() const { return !put_off_.empty(); }
 
   /// In the order of the jobs.
   std::vector<suite::Row> rows() const {
@@ -108,10 +116,19 @@ class Progressing {
   }
 
  private:
-  std::optional<std::size_t> take() {
+  std::optional<std::size_t> take(bool beside_others) {
     const std::scoped_lock lock(mutex_);
-    if (next_ == work_.jobs.size() || stopped_) return std::nullopt;
-    return next_++;
+    if (stopped_) return std::nullopt;
+    if (next_ < work_.jobs.size()) return next_++;
+    if (beside_others || put_off_.empty()) return std::nullopt;
+    const std::size_t i = put_off_.front();
+    put_off_.pop_front();
+    return i;
+  }
+  void put_off(std::size_t i) {
+    const std::scoped_lock lock(mutex_);
+    put_off_.push_back(i);
+    progress_.puts_off(i, work_.jobs[i].name, "memory does not suffice beside the others: again when they are done");
   }
   Status done(std::size_t i, suite::Row row) {
     const SuiteJob& job = work_.jobs[i];
@@ -128,6 +145,7 @@ class Progressing {
   SuiteProgress& progress_;
   std::mutex mutex_;  ///< of what follows
   std::size_t next_ = 0;
+  std::deque<std::size_t> put_off_;  ///< jobs that run again alone
   bool stopped_ = false;
   std::map<std::size_t, suite::Row> done_;
 };
@@ -177,19 +195,35 @@ Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& ou
     constexpr std::size_t most_places = 256;
     for (std::size_t i = 0; i < std::min(most_places, work.jobs.size()); ++i) places.push_back(pool->place());
   }
+  return work_off_at(std::move(places), work, output, cancel);
+}
+
+Result<std::vector<suite::Row>> work_off_at(std::vector<std::unique_ptr<Workplace>> places, const SuiteWork& work,
+                                            const Output& output, const CancelToken& cancel) {
   const bool none = output.quiet || output.said != nullptr;
   SuiteProgress progress(LiveLines::detect(none), work.jobs.size(), places.size(), cancel);
   Progressing progressing(work, progress);
-  std::vector<std::future<Status>> working;
-  for (const auto& place : places) {
-    working.push_back(std::async(std::launch::async, [&, p = place.get()] { return progressing.run(*p, cancel); }));
+  const auto run = [&](bool beside_others) {
+    std::vector<std::future<Status>> working;
+    for (const auto& place : places) {
+      working.push_back(
+          std::async(std::launch::async, [&, p = place.get()] { return progressing.run(*p, beside_others, cancel); }));
+    }
+    Status all;
+    for (auto& one : working) {
+      auto ended = one.get();
+      if (all && !ended) all = std::move(ended);
+    }
+    return all;
+  };
+  // Which places share a device is a cluster's own affair.
+  const bool shared = work.ray.empty() && work.workers > 1 && places.size() > 1;
+  PLANISH_CHECK(run(shared));
+  if (shared && progressing.has_put_off() && !cancel.cancelled()) {
+    // One for each device stays; the others give up what their evaluators keep there.
+    places.resize(std::max<std::size_t>(1, places.size() / static_cast<std::size_t>(work.workers)));
+    PLANISH_CHECK(run(false));
   }
-  Status all;
-  for (auto& one : working) {
-    auto ended = one.get();
-    if (all && !ended) all = std::move(ended);
-  }
-  PLANISH_CHECK(all);
   return progressing.rows();
 }
 

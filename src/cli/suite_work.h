@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/cancel.h"
 #include "cli/output.h"
+#include "cli/workplace.h"
 #include "suite/row.h"
 
 /// How a suite works its tasks off: commands of this program, one process each, on as many evaluators as there are
@@ -46,8 +48,13 @@ Status choose_jobs(std::vector<SuiteJob>& jobs, const std::string& expression);
 bool stopped_at_first(const SuiteWork& work, const std::vector<suite::Row>& rows, const Output& output);
 
 /// The rows in the order of the jobs: all of them, or those that were done when somebody interrupted. Errors are those
-/// of save(): a job that fails is a row.
+/// of save(): a job that fails is a row. Where several evaluators share a device, a job for which memory does not
+/// suffice runs once more when no other does.
 Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& output, const CancelToken& cancel);
+
+/// The same at these places, those of different devices first.
+Result<std::vector<suite::Row>> work_off_at(std::vector<std::unique_ptr<Workplace>> places, const SuiteWork& work,
+                                            const Output& output, const CancelToken& cancel);
 
 /// How a suite names what became of a row, in one line.
 std::string suite_row_text(const suite::Row& row);
