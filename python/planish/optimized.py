@@ -55,7 +55,7 @@ class Optimized(Generic[F_co]):
             return f"{over}: what is attached was proved, and is faster than all that was timed by then"
         if self.folder is not None:
             return f"{over}: what lies in {self.folder} was proved, but not timed; planish.load({str(self.folder)!r}, module) attaches it"
-        why = str(self.result.get("reason") or "").partition(" goes on); ")[2]  # what had been found before the time was over
+        why = str(self.result.get("until_then") or "")
         return f"{over}, and nothing was proved by then{f' ({why})' if why else ''}; allow more with max_time="
 
     def __call__(self: Optimized[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -703,7 +703,8 @@ class Flow {
     }
     if (cancelled() || !result_.out_of_time.empty()) result_.outcome = "interrupted";
     if (!result_.out_of_time.empty()) {
-      const std::string more = result_.reason.empty() ? "" : fmt::format("; {}", result_.reason);
+      result_.until_then = std::move(result_.reason);
+      const std::string more = result_.until_then.empty() ? "" : "; " + result_.until_then;
       result_.reason = fmt::format("the {:.0f} s of --max-time were over in phase {} (--resume {} goes on){}",
                                    request_.max_seconds, result_.out_of_time, request_.run, more);
     }

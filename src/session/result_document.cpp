@@ -358,6 +358,7 @@ std::string to_json(const ResultDocument& r) {
   out["device"] = device_json(r.device);
   out["outcome"] = r.outcome;
   if (!r.reason.empty()) out["reason"] = r.reason;
+  if (!r.until_then.empty()) out["until_then"] = r.until_then;
   out["shipped"] = text_or_null(r.shipped);
   if (!r.form.empty()) out["form"] = r.form;
   if (!r.shipped_baseline.empty()) out["shipped_baseline"] = r.shipped_baseline;

@@ -25,6 +25,7 @@ struct ResultDocument {
   DeviceFacts device;
   std::string outcome;           ///< improved | no_improvement | searched | interrupted
   std::string reason;            ///< one sentence: why nothing was gained; empty when improved
+  std::string until_then;        ///< where the time was over: what had kept it from a gain; else empty
   std::string shipped;           ///< folder; empty where an interrupted run had nothing verified
   std::string form;              ///< program | solution | baseline
   std::string shipped_baseline;  ///< the mode that ships, where the form is `baseline`

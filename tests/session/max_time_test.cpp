@@ -48,6 +48,7 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     CHECK(result->out_of_time == "check");
     CHECK(result->form == "baseline");
     CHECK(result->reason.find("(--resume run1 goes on); no program had been checked by then") != std::string::npos);
+    CHECK(result->until_then == "no program had been checked by then");
     CHECK(world.kept().state == "interrupted");
     world.evaluator.late.clear();
     world.request.resume = true;
