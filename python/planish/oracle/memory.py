@@ -108,6 +108,12 @@ def is_exhausted(error: BaseException) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
+def asked(error: BaseException) -> int:
+    """Bytes that torch asked for in vain; 0 where it does not say."""
+    found = re.search(r"[Tt]ried to allocate ([\d.]+) ?([KMGT]?)(?:iB|B|bytes)", str(error))
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
+
+
 def out_of_memory(what: str, error: BaseException) -> PlanishError:
     """The PlanishError for it, with the bytes that torch asked for where it says so."""
     text = str(error)

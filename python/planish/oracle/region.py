@@ -407,13 +407,9 @@ class Region:
             # Theirs as well: a network's regions together keep more than a device has, and computing one again takes less than waiting.
             self.task.forget()
             there = memory.usable(device)
-        # Only for what would fit if strangers let go of theirs. Where that was in vain it is the last time: they hold it for longer.
-        patient = patient and self.task.patience > 0
-        if need > there and patient and need <= memory.without_others(device, self.task.buffer_bytes()):
-            memory.give_all_back(device)
-            waited = memory.wait_for(need, lambda: memory.usable(device), self.task.patience)
+        if need > there and patient:
+            self.task.wait_for_others(need)
             there = memory.usable(device)
-            self.task.patience = self.task.patience - waited if need <= there else 0.0
         return there
 
     def _shrink(self, keep: Key) -> None:

@@ -25,6 +25,9 @@ from planish.oracle.region import WHOLE, Region
 from planish.oracle.task import Task
 from planish.wire import Answer, Handler
 
+#: What may be asked for again where memory ran out in it: it leaves nothing behind, or makes it anew.
+_AGAIN = frozenset(("make", "refresh", "check", "repeat", "other_mode", "mutation_check", "regimes"))
+
 
 class Service:
     """Holds the session's state. Every method takes the params of its message; PlanishError is the answer to a bad one."""
@@ -47,6 +50,11 @@ class Service:
         def handle(params: dict[str, Any], fds: list[int]) -> Any:
             self.asked = self.asked or name != "hello"
             try:
+                try:
+                    return method(params)
+                except Exception as error:
+                    if name not in _AGAIN or not memory.is_exhausted(error) or not self._got_room_after(error):
+                        raise
                 return method(params)
             except PlanishError:
                 raise
@@ -67,6 +75,18 @@ class Service:
                 memory.give_back(self.device)
 
         return handle
+
+    def _got_room_after(self, error: Exception) -> bool:
+        """Waits for what memory was too small for, where others hold enough of the device. What is kept here goes first, so that it is needed again."""
+        task = self.task
+        if task is None or self.device.type != "cuda":
+            return False
+        before = torch.cuda.memory_allocated(self.device)
+        _let_go_of_frames(error)
+        task.forget()
+        memory.give_all_back(self.device)
+        need = memory.asked(error) + max(0, before - torch.cuda.memory_allocated(self.device))
+        return task.wait_for_others(need)
 
     def hello(self, params: dict[str, Any]) -> dict[str, Any]:
         wanted = params["device"]

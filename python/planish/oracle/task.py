@@ -323,6 +323,17 @@ class Task:
         for region in self.regions:
             region.forget()
 
+    def wait_for_others(self, need: int) -> bool:
+        """Whether `need` bytes are there in the end, which they would be if strangers let go of theirs. Where they did not, nobody waits again."""
+        device = self.device
+        if self.patience <= 0 or need > memory.without_others(device, self.buffer_bytes()):
+            return False
+        memory.give_all_back(device)
+        waited = memory.wait_for(need, lambda: memory.usable(device), self.patience)
+        found = need <= memory.usable(device)
+        self.patience = self.patience - waited if found else 0.0
+        return found
+
     def vary(self, variation: int) -> None:
         """Constructs the model with other parameters, for data that keep the task's own. Raises PlanishError(`skipped`) where its graph does
         not hold for them."""

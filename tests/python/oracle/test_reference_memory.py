@@ -14,6 +14,7 @@ from planish.errors import PlanishError
 from planish.oracle import interpret, memory, mutation_check, region
 from planish.oracle.expected import Expected
 from planish.oracle.interpret import Double, Mode, peak_bytes
+from planish.oracle.task import MEMORY_PATIENCE
 
 SOURCE = """
 import torch
@@ -451,3 +452,50 @@ def test_long_operations_are_not_followed() -> None:
     started = time.perf_counter()
     assert harness.region._run_bytes() > 0
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize(("others", "outcome"), [("let go", "passes"), ("stay", "fails"), ("there are none", "fails")])
+def test_a_check_that_runs_out_of_memory_is_made_again_when_others_let_go(monkeypatch: pytest.MonkeyPatch, others: str, outcome: str) -> None:
+    """On a device that others share. What they hold is pretended, and torch's error is real."""
+    harness = Harness(SOURCE)
+    harness.make(1)
+    service, task = harness.service, harness.region.task
+    check, tries = harness.region.check, [0]
+
+    def exhausted_once(data: Any, stage: str) -> dict[str, Any]:
+        tries[0] += 1
+        if tries[0] == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 139.80 GiB")
+        return check(data, stage)
+
+    waited: list[int] = []
+
+    def wait(need: int, free: Any, seconds: float) -> float:
+        waited.append(need)
+        return 3.0
+
+    free = {"let go": 16 << 30, "stay": 1 << 30, "there are none": 1 << 30}[others]
+    monkeypatch.setattr(harness.region, "check", exhausted_once)
+    monkeypatch.setattr(service, "device", torch.device("cuda"))  # the task's own tensors stay where they are
+    monkeypatch.setattr(memory, "wait_for", wait)
+    monkeypatch.setattr(memory, "usable", lambda device: free)
+    monkeypatch.setattr(memory, "without_others", lambda device, buffers: (1 if others == "there are none" else 100) << 30)
+    monkeypatch.setattr(memory, "give_back", lambda device: None)
+    handle = service.handlers()["check"]
+    if outcome == "passes":
+        harness.data.outputs[0].view.copy_(harness.eager()[0])
+        assert handle({"data": "d"}, [])["ok"] and tries[0] == 2 and waited == [8 << 30]
+        assert task.patience == MEMORY_PATIENCE - 3
+        return
+    with pytest.raises(PlanishError) as raised:
+        handle({"data": "d"}, [])
+    assert raised.value.kind == "out_of_memory" and "the reference (in check) does not fit in memory (8.00 GiB more)" in raised.value.message
+    assert tries[0] == 1 and waited == ([8 << 30] if others == "stay" else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("Tried to allocate 8.00 GiB. GPU", 8 << 30), ("tried to allocate 512 bytes", 512), ("Tried to allocate 20.50 MiB", 21495808), ("no", 0)],
+)
+def test_what_was_asked_for_is_read(text: str, size: int) -> None:
+    assert memory.asked(RuntimeError(text)) == size
