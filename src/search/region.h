@@ -38,6 +38,7 @@ struct Told {
   std::optional<Cell> cell{};                      ///< of the archive, where the compiled program was looked at
   std::vector<Move> moves{};                       ///< what a judge would try next, best first
   bool slow = false;                               ///< not ok only because it was given up as too slow
+  bool lost = false;                               ///< not ok for a reason of ours, which says nothing of it
   std::string advice{};                            ///< what a judge says of it, for whoever reads
   std::string issue{};                             ///< its name of that
   std::optional<Error> error{};                    ///< why it could not be built

@@ -89,6 +89,7 @@ void RegionSearch::settle() {
 }
 
 Answer RegionSearch::tell_final(const coder::Proposal& proposal, const Told& told) {
+  if (told.lost) return Answer::rejected;  // as if it had not been asked for, but for the tries
   finals_[proposal] = told.ok;
   ++told_finals_;
   if (const auto* genome = coder::genome_of(proposal)) strategy().tell_again(*genome, told);

@@ -57,7 +57,7 @@ class RegionSearch {
 
   /// The next elite to measure at level full; nothing once enough of them are or none is left.
   std::optional<coder::Proposal> propose_final();
-  /// An elite was measured at level full, at the end or (Idea::again) on the way.
+  /// An elite was measured at level full, at the end or (Idea::again) on the way. One that was lost stays what it was.
   Answer tell_final(const coder::Proposal& proposal, const Told& told);
 
   /// Where nothing was measured at level full, the best that was screened is the winner.

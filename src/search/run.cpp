@@ -208,6 +208,7 @@ class Loop {
     Told told;
     told.ok = evaluation.ok() && evaluation.bench && evaluation.bench->median_ms > 0;
     told.slow = evaluation.outcome == Outcome::given_up;
+    told.lost = evaluation.outcome == Outcome::infrastructure;
     if (evaluation.bench && (told.ok || told.slow)) {
       told.median_ms = evaluation.bench->median_ms;
       told.lo_ms = evaluation.bench->lo_ms;

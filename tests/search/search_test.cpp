@@ -78,6 +78,23 @@ TEST_CASE("tells out of order of the asks are fine, twice or unasked is an error
   CHECK(search.tell_duplicate(77).error().kind.name() == "order_violation");
 }
 
+TEST_CASE("a final that was lost for a reason of ours says nothing of the elite, and a wrong one does") {
+  for (const bool lost : {true, false}) {
+    Search search({spec("r0")}, 1);
+    const auto good = search.ask();
+    REQUIRE(search.tell(good->serial, {true, 2, "b"}));
+    const auto final_one = search.ask_final();
+    REQUIRE(final_one);
+    Told told;
+    told.lost = lost;
+    CHECK(search.tell(final_one->serial, told).value() == Answer::rejected);
+    CHECK_FALSE(search.ask_final());  // it is not tried for ever
+    CHECK(search.region(0).ranking().size() == (lost ? 1 : 0));
+    search.settle();
+    CHECK(search.region(0).winner().has_value() == lost);
+  }
+}
+
 TEST_CASE("rejected candidates never become finalists") {
   Search search({spec("r0")}, 1);
   auto bad = search.ask();
