@@ -52,6 +52,7 @@ class OwnEvaluator : public EvaluatorApi {
       : folder_(std::move(folder)),
         client_(std::move(client)),
         cancel_(options.cancel),
+        always_(options.every_call),
         every_call_(options.every_call),
         task_timeout_(options.task_timeout) {}
   ~OwnEvaluator() override {
@@ -78,10 +79,10 @@ class OwnEvaluator : public EvaluatorApi {
   }
   Status close(const std::string& session) override { return client_->close(session); }
   void listen(WorkScope::Listener listener) override { client_->listen(std::move(listener)); }
-  void end_when_interrupted() override {
-    if (every_call_) return;
-    cancel_ = watch_last_calls();
-    every_call_ = true;
+  void end_when_interrupted(bool ends) override {
+    if (always_) return;
+    cancel_ = watch_last_calls(ends);
+    every_call_ = ends;
   }
 
  private:
@@ -106,7 +107,8 @@ class OwnEvaluator : public EvaluatorApi {
   std::optional<OwnedFolder> folder_;  ///< of one that was started here
   std::unique_ptr<EvaluatorClient> client_;
   CancelToken cancel_;
-  bool every_call_;
+  bool always_;      ///< whatever the phase
+  bool every_call_;  ///< ends with an interrupt, not open() alone
   double task_timeout_;
 };
 

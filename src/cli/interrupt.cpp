@@ -53,8 +53,8 @@ CancelToken watch_interrupts() {
   return token();
 }
 
-CancelToken watch_last_calls() {
-  calls_end = true;
+CancelToken watch_last_calls(bool end) {
+  calls_end = end;
   return last_calls();
 }
 

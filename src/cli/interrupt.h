@@ -9,8 +9,8 @@ namespace planish::cli {
 /// it again does no harm. From the main thread.
 CancelToken watch_interrupts();
 
-/// Another token, which the first Ctrl-C cancels too if it comes after this call: what is under way then ends, because
+/// Another token, which the first Ctrl-C cancels too if it comes while calls end: what is under way then ends, because
 /// waiting for it gains nothing, and the line that answers says so. From the main thread.
-CancelToken watch_last_calls();
+CancelToken watch_last_calls(bool end);
 
 }  // namespace planish::cli

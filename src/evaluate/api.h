@@ -222,9 +222,9 @@ class EvaluatorApi {
   /// of the capture). Called from another thread, not concurrently; an empty one ends it. An evaluator in this process
   /// tells the caller's WorkScope instead.
   virtual void listen(WorkScope::Listener listener) { (void)listener; }
-  /// From now on a call that is under way when a person interrupts ends at once and fails as `interrupted`, and so do
-  /// those after it. Before this, calls other than `open` are waited for.
-  virtual void end_when_interrupted() {}
+  /// From now on, where `ends`, a call that is under way when a person interrupts ends at once and fails as
+  /// `interrupted`, and so do those after it; else, and at first, calls other than `open` are waited for.
+  virtual void end_when_interrupted(bool ends) { (void)ends; }
 };
 
 }  // namespace planish

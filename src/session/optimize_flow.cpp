@@ -108,7 +108,8 @@ class Flow {
     leave();
     result_.seconds_in.emplace_back(name(phase), -time_.used());
     inside_ = true;
-    if (phase >= Phase::compose && !cancelled()) world_.evaluator.end_when_interrupted();
+    // What the search found by then is worth its proof; before and after it nobody waits.
+    if (phase != Phase::capture && !cancelled()) world_.evaluator.end_when_interrupted(phase != Phase::search);
     world_.progress.phase(phase, text, estimate);
   }
   void leave() {
@@ -151,6 +152,13 @@ class Flow {
     leave();
     PLANISH_CHECK(begin_record());
     PLANISH_TRY(plan_, world_.planner.plan(opened_.graph, opened_.device));
+    auto ended = search_and_claim();
+    if (!ended && ended.error().kind == "interrupted") ended = keep_what_is_proved();
+    PLANISH_CHECK(ended);
+    return finish();
+  }
+
+  Status search_and_claim() {
     time_.compiles(compiled_modes());
     if (auto checked = check_captured(); !checked && !out_of_time(checked)) return checked;
     leave();
@@ -160,21 +168,15 @@ class Flow {
     if (ends_with_search()) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
       result_.reason = hopeless_;
-      return finish();
+      return {};
     }
-    auto ended = prove_and_claim();
-    if (!ended && ended.error().kind == "interrupted") ended = keep_what_is_proved();
-    PLANISH_CHECK(ended);
-    return finish();
-  }
-
-  Status prove_and_claim() {
+    if (cancelled() && !search_) return fail("interrupted", "interrupted before the search");
     if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
     return ship_and_claim();
   }
 
-  /// Interrupted after the search, where only a proof or times were still waited for: as where --max-time ends, what is
-  /// proved stays and claims nothing, and a baseline takes the place of what is not.
+  /// Interrupted before the search, or after it, where only a proof or times were still waited for: as where --max-time
+  /// ends, what is proved stays and claims nothing, and a baseline takes the place of what is not.
   Status keep_what_is_proved() {
     result_.outcome = "interrupted";
     result_.reason = fmt::format("{} (--resume {} goes on)",
@@ -357,6 +359,8 @@ class Flow {
           kept.bound_ms = roofline_of(opened_.device, region.bytes, region.flops, 0).bound_ms;
         }
         setup_->add(region, kept.fallback_ms, kept.bound_ms);
+      } else if (known.error().kind == "interrupted") {
+        return std::unexpected(std::move(known.error()));
       } else {
         left_.add(known.error().message, region.id);  // it costs its own speed-up, not the run
       }

@@ -80,8 +80,8 @@ void TapedEvaluator::listen(WorkScope::Listener listener) {
   if (inner_ != nullptr) inner_->listen(std::move(listener));
 }
 
-void TapedEvaluator::end_when_interrupted() {
-  if (inner_ != nullptr) inner_->end_when_interrupted();
+void TapedEvaluator::end_when_interrupted(bool ends) {
+  if (inner_ != nullptr) inner_->end_when_interrupted(ends);
 }
 
 }  // namespace planish::session

@@ -18,7 +18,7 @@ class TapedEvaluator : public EvaluatorApi {
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
   void listen(WorkScope::Listener listener) override;
-  void end_when_interrupted() override;
+  void end_when_interrupted(bool ends) override;
 
  private:
   EvaluatorApi* inner_;

@@ -57,9 +57,11 @@ std::string interrupted_words(std::string_view phase, bool proved) {
   if (phase == name(Phase::claim) && proved)
     return "interrupted while it was timed: what ships is proved and has no times";
   return fmt::format("interrupted while {}: nothing is proved, and eager ships; what was measured is kept",
-                     phase == name(Phase::compose) ? "the whole program was checked"
-                     : phase == name(Phase::ship)  ? "what was found was proved"
-                                                   : "eager was timed");
+                     phase == name(Phase::check)     ? "the captured program was checked"
+                     : phase == name(Phase::prepare) ? "PyTorch's form of regions was measured"
+                     : phase == name(Phase::compose) ? "the whole program was checked"
+                     : phase == name(Phase::ship)    ? "what was found was proved"
+                                                     : "eager was timed");
 }
 
 }  // namespace planish::session

@@ -1,4 +1,4 @@
-"""Ctrl-C in the phases after the search: the whole program, the proof, the timing. Each ends soon, says what is kept, and leaves nothing behind."""
+"""Ctrl-C in the phases before and after the search: the check, the whole program, the proof, the timing. Each ends soon, says what is kept, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -65,6 +65,11 @@ def test_each_later_phase_ends_soon_and_the_run_goes_on(rooms: Rooms) -> None:
     # Two at once, in the proof: at once, and the next command takes away what could not be taken away then.
     command, run = rooms.interrupted("[6/7]", task, "--budget", "120s", "--evals", "2", "--baselines", "none", "--out", "out", presses=2)
     assert ENDING in command.screen()
+
+    command, again = rooms.interrupted("[2/7]", "--resume", run)
+    assert again == run and ENDING in command.screen()
+    assert any("interrupted while the captured program was checked: nothing is proved" in line for line in command.screen())
+    assert rooms.result()["form"] == "baseline" and not rooms.temporary()
 
     command, again = rooms.interrupted("[5/7]", "--resume", run)
     assert again == run

@@ -204,6 +204,7 @@ class FakeEvaluator : public EvaluatorApi {
   }
   Result<RegionReply> region(const RegionRequest& request) override {
     const std::scoped_lock lock(mutex_);
+    if (cut(searched ? "" : request.region == "task" ? "check" : "prepare")) return fail("interrupted", "interrupted");
     if (no_region.contains(request.region)) return fail("unsupported", "no such inputs");
     described.push_back(request.region);
     RegionReply out;
@@ -214,7 +215,8 @@ class FakeEvaluator : public EvaluatorApi {
   Result<Evaluation> evaluate(const EvaluateRequest& request) override {
     const std::scoped_lock lock(mutex_);
     if (late == "evaluate") return fail("out_of_time", "too late");
-    if (ends_calls && cut("compose")) return fail("interrupted", "interrupted");
+    if (cut(searched ? "compose" : request.region == "task" ? "check" : "prepare"))
+      return fail("interrupted", "interrupted");
     evaluated.push_back(request.program.text());
     if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * evaluate_seconds)));
     if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
@@ -319,7 +321,11 @@ class FakeEvaluator : public EvaluatorApi {
     return out;
   }
   Status close(const std::string&) override { return {}; }
-  void end_when_interrupted() override { ends_calls = true; }
+  void end_when_interrupted(bool ends) override {
+    ends_calls = ends;
+    searched = searched || !ends;
+  }
+  bool searched = false;  ///< the search has begun
   std::string source = "sha";
   int verified = 0;  ///< calls of verify() that were answered
 

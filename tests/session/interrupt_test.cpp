@@ -32,7 +32,7 @@ void leaves_a_baseline(const char* call, const std::string& phase, const std::st
   const std::size_t measured = world.records().size();
   world.evaluator.cancel_in.clear();
   world.evaluator.cancel = CancelToken();
-  world.evaluator.ends_calls = false;
+  world.evaluator.ends_calls = world.evaluator.searched = false;
   world.request.resume = true;
   const auto resumed = world.run();
   REQUIRE(resumed);
@@ -42,6 +42,12 @@ void leaves_a_baseline(const char* call, const std::string& phase, const std::st
 }
 
 }  // namespace
+
+TEST_CASE("interrupted before the search: nothing is waited for, and --resume goes on") {
+  leaves_a_baseline("check", "check", "interrupted while the captured program was checked: nothing is proved");
+  leaves_a_baseline("prepare", "prepare",
+                    "interrupted while PyTorch's form of regions was measured: nothing is proved");
+}
 
 TEST_CASE("interrupted while the whole is checked: a baseline ships, and --resume goes on") {
   leaves_a_baseline("compose", "compose", "interrupted while the whole program was checked: nothing is proved");
