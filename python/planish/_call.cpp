@@ -424,6 +424,26 @@ PyObject* execute(const Plan& plan, PyObject* const* tensors, PyObject* const* p
   return PyObject_CallFunctionObjArgs(plan.finish, found.get(), given[1], given[2], nullptr);
 }
 
+/// Takes parameters as inputs are taken: `held` gets owned references to them.
+Look take_parameters(const Plan& plan, bool grad, PyObject** held, void** table, void** at) {
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    Parameter& parameter = plan.parameters[i];
+    if (parameter.found == nullptr || !plan.holders.unchanged(parameter.holder))
+      parameter.found = PyDict_GetItemWithError(parameter.store, parameter.key);
+    PyObject* tensor = parameter.found;
+    if (tensor == nullptr) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+    Py_INCREF(tensor);
+    held[i] = tensor;
+    const Look look = take(plan, tensor, parameter.layout, grad, table, at == nullptr ? nullptr : at + i);
+    if (look != Look::fits) return look;
+  }
+  for (const Tie& tie : plan.ties) {
+    if (PyDict_GetItemWithError(tie.store, tie.key) != PyDict_GetItemWithError(tie.other_store, tie.other_key))
+      return Look::differs;
+  }
+  return Look::fits;
+}
+
 /// run(module, args, kwargs): the outputs, or `miss`.
 PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   const Plan& plan = *reinterpret_cast<PlanObject*>(self)->plan;
@@ -483,7 +503,6 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   } held(plan.fresh.size() + plan.parameters.size() + 1);
   std::vector<void*> addresses(plan.effects.empty() ? 0 : plan.inputs.size() + plan.parameters.size());
   void** at = addresses.empty() ? nullptr : addresses.data();
-  std::size_t next = plan.fresh.size();
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
     Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table, at == nullptr ? nullptr : at + i);
     if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
@@ -494,23 +513,11 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     if (look == Look::fits && plan.attributes) look = has_no_attributes(tensors[i]);
     if (look != Look::fits) return answer(look);
   }
-  const std::size_t first_parameter = next;
-  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-    Parameter& parameter = plan.parameters[i];
-    if (parameter.found == nullptr || !plan.holders.unchanged(parameter.holder))
-      parameter.found = PyDict_GetItemWithError(parameter.store, parameter.key);
-    PyObject* tensor = parameter.found;
-    if (tensor == nullptr) return PyErr_Occurred() != nullptr ? nullptr : miss();
-    Py_INCREF(tensor);
-    held.at[next++] = tensor;
-    void** own = at == nullptr ? nullptr : at + plan.inputs.size() + i;
-    const Look look = take(plan, tensor, parameter.layout, grad != 0, table, own);
-    if (look != Look::fits) return answer(look);
-  }
-  for (const Tie& tie : plan.ties) {
-    if (PyDict_GetItemWithError(tie.store, tie.key) != PyDict_GetItemWithError(tie.other_store, tie.other_key))
-      return miss();
-  }
+  const std::size_t first_parameter = plan.fresh.size(), arena = first_parameter + plan.parameters.size();
+  if (const Look look = take_parameters(plan, grad != 0, held.at + first_parameter, table,
+                                        at == nullptr ? nullptr : at + plan.inputs.size());
+      look != Look::fits)
+    return answer(look);
   if (at != nullptr) {
     if (const Look look = place_effects(plan, at, table); look != Look::fits) return answer(look);
   }
@@ -524,8 +531,8 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   }
   if (plan.arena.bytes > 0) {
     void* data = nullptr;
-    held.at[next] = allocate(plan, plan.arena.shape, plan.arena.strides, plan.arena.dtype, &data);
-    if (held.at[next] == nullptr) return nullptr;
+    held.at[arena] = allocate(plan, plan.arena.shape, plan.arena.strides, plan.arena.dtype, &data);
+    if (held.at[arena] == nullptr) return nullptr;
     for (const auto& [buffer, offset] : plan.arena.places) table[buffer] = static_cast<char*>(data) + offset;
   }
   if (launch(plan, table) == nullptr) return nullptr;
