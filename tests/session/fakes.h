@@ -204,7 +204,7 @@ class FakeEvaluator : public EvaluatorApi {
   }
   Result<RegionReply> region(const RegionRequest& request) override {
     const std::scoped_lock lock(mutex_);
-    if (cut(searched ? "" : request.region == "task" ? "check" : "prepare")) return fail("interrupted", "interrupted");
+    if (!searched && cut(request.region == "task" ? "check" : "prepare")) return fail("interrupted", "interrupted");
     if (no_region.contains(request.region)) return fail("unsupported", "no such inputs");
     described.push_back(request.region);
     RegionReply out;
