@@ -1,4 +1,4 @@
-"""Ctrl-C in the phases before and after the search: the check, the whole program, the proof, the timing. Each ends soon, says what is kept, and leaves nothing behind."""
+"""Ctrl-C before the search and behind it: in the check, the whole program, the proof, the timing. Each ends soon, says what is kept, and leaves nothing."""
 
 from __future__ import annotations
 
