@@ -69,13 +69,20 @@ _cast_for_this_precision()
 DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 
 
+def part_of(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"there is no part {text}; 1/3 is the first of three")
+    return int(found[1]), int(found[2])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--levels", default="1,2")
-    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--part", default="1/1", type=part_of)
     parser.add_argument("--budget", default="10s")
     parser.add_argument("--baselines", default="eager,compile")
     parser.add_argument("--precision", choices=["fp32", *DTYPES], default="fp32")
@@ -84,9 +91,7 @@ def main() -> None:
     own, more = split_arguments()
     options = parser.parse_args(own)
     levels = [int(level) for level in options.levels.split(",")]
-    part, parts = (int(number) for number in options.part.split("/"))
-    if not 1 <= part <= parts:
-        sys.exit(f"error: there is no part {options.part}\nhint: --part 1/3 is the first of three")
+    part, parts = options.part
     picked = drawn(options.checkout, levels, options.tasks, options.seed)[part - 1 :: parts]
     tasks = options.out / "tasks"
     shutil.rmtree(tasks, ignore_errors=True)
@@ -99,7 +104,7 @@ def main() -> None:
     document = run_suite(tasks, options.out / "results", arguments, options.minutes)
     how = f"{options.precision}, budget {options.budget}, baselines {options.baselines}"
     how += f", devices {options.devices or 'all'}, {options.workers} evaluators a device"
-    write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}, part {options.part}; {how}.", options.out)
+    write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}, part {part} of {parts}; {how}.", options.out)
 
 
 if __name__ == "__main__":

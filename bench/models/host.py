@@ -40,11 +40,15 @@ def microseconds(layers: int, folder: Path) -> tuple[float, int, str]:
     model(*args, **kwargs)
     attachment: Any = model._planish
     bound = attachment._bound
-    run, kept = bound.executor.run, []
-    bound.executor.run = lambda tensors: kept.append(run(tensors)) or kept[-1]
-    attachment.fast = bound.fast = attachment._direct(bound)
-    model(*args, **kwargs)
-    bound.executor.run = lambda tensors: kept[-1]
+    run: Any = bound.executor.run
+    kept: list[Any] = []
+
+    def answer(tensors: list[torch.Tensor]) -> Any:
+        if not kept:
+            kept.append(run(tensors))
+        return kept[0]
+
+    bound.executor.run = answer
     attachment.fast = bound.fast = attachment._direct(bound)
     best = float("inf")
     for _ in range(100):

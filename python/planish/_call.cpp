@@ -6,7 +6,8 @@
 // tensor, and whose layout is versioned. Outputs come from a torch allocation function that the caller names, so that
 // they are ordinary tensors.
 //
-// A Plan is immutable; the GIL is released while kernels are launched, unless they take no time.
+// A Plan is immutable but for what it remembers of earlier calls, which is read and written with the GIL held; the GIL
+// is released while kernels are launched, unless they take no time.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
@@ -610,7 +611,7 @@ void read_child(Reader& read, Plan* plan, PyObject* row) {
   hold_values(plan, attributes, plan->pre_hooks, std::move(before));
 }
 
-/// What `reached` says of dictionaries is compared with the other holders; the rest stays there.
+/// Moves what `reached` says of dictionaries to the holders; the rest stays there.
 void move_to_holders(Plan* plan) {
   Reached& reached = plan->reached;
   Holders& holders = plan->holders;

@@ -176,17 +176,20 @@ inline bool same_contents(const DlExchange& torch, PyObject* tensor, PyObject* b
   return kept == 0 || std::memcmp(static_cast<char*>(t.data) + t.byte_offset, PyBytes_AsString(bytes), kept) == 0;
 }
 
-/// Comparison of a dictionary's keys with the order that they had; how many there are was asked before.
-inline Look same_order(const Reached::Entry& order, PyObject* dict) {
-  const Py_ssize_t count = PyTuple_Size(order.key);
-  if (order.value == nullptr) {
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      if (PyDict_Next(dict, &position, &key, &value) == 0 || key != PyTuple_GetItem(order.key, i)) return Look::differs;
-    }
-    return Look::fits;
+/// Comparison of a dictionary's keys with a tuple of them; how many there are was asked before.
+inline bool same_keys(PyObject* dict, PyObject* keys) {
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(keys); ++i) {
+    if (PyDict_Next(dict, &position, &key, &value) == 0 || key != PyTuple_GetItem(keys, i)) return false;
   }
+  return true;
+}
+
+/// The same comparison, by what iterates over the dictionary where that is not null.
+inline Look same_order(const Reached::Entry& order, PyObject* dict) {
+  if (order.value == nullptr) return same_keys(dict, order.key) ? Look::fits : Look::differs;
+  const Py_ssize_t count = PyTuple_Size(order.key);
   const Ref all(PyObject_CallFunctionObjArgs(order.value, dict, nullptr));
   if (!all) return Look::failed;
   for (Py_ssize_t i = 0; i < count; ++i) {

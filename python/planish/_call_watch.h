@@ -98,8 +98,8 @@ class Changes {
     return 0;
   }
 
-  /// Whether each kind of change is seen, and nothing where there is none: a Python built in another way may lay
-  /// dictionaries out otherwise, and 3.13.0 tells nothing of attributes that are set (CPython's issue 125608).
+  /// Trial of each kind of change, and of none: a Python built in another way may lay dictionaries out otherwise, and
+  /// 3.13.0 tells nothing of attributes that are set (CPython's issue 125608).
   bool tells() {
     const Ref dict(PyDict_New()), other(PyDict_New()), key(PyUnicode_FromString("key"));
     if (!dict || !other || !key || PyDict_SetItem(other.get(), key.get(), Py_False) != 0) return false;
@@ -120,7 +120,7 @@ class Changes {
     return set && replaced && quiet && merged && removed && again && cleared && tells_of_attributes();
   }
 
-  /// The same of attributes, set by functions of C and by instructions that adapt to what they meet.
+  /// Trial of attributes, set by functions of C and by instructions that adapt to what they meet.
   bool tells_of_attributes() {
     constexpr long times = 64;
     static const char* const text =
@@ -159,7 +159,7 @@ class Changes {
   std::unordered_map<PyObject*, std::unique_ptr<Slot>> slots_;
 };
 
-/// What one dictionary must hold.
+/// Contents that one dictionary must have.
 struct Holder {
   PyObject* dict = nullptr;
   std::vector<std::pair<PyObject*, PyObject*>> items;  ///< of a key, or null where it may not be there
@@ -186,13 +186,16 @@ struct Compared {
   bool unchanged() const { return trusted && *now == seen; }
 };
 
+/// Comparison of a dictionary's values, in turn; false with an exception where they cannot be told. What is stored in
+/// an ordered dictionary stays in its place when its order changes, so that its own iteration is asked.
 inline bool same_values(PyObject* dict, const std::vector<PyObject*>& wanted) {
   if (dict == nullptr || PyDict_Check(dict) == 0 || PyDict_Size(dict) != static_cast<Py_ssize_t>(wanted.size()))
     return false;
-  PyObject *name = nullptr, *value = nullptr;
-  Py_ssize_t position = 0;
-  for (PyObject* want : wanted) {
-    if (PyDict_Next(dict, &position, &name, &value) == 0 || value != want) return false;
+  if (wanted.empty()) return true;
+  const Ref values(PyMapping_Values(dict));
+  if (!values || PyList_Size(values.get()) != static_cast<Py_ssize_t>(wanted.size())) return false;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (PyList_GetItem(values.get(), static_cast<Py_ssize_t>(i)) != wanted[i]) return false;
   }
   return true;
 }
@@ -202,12 +205,7 @@ inline Look same_holder(const Holder& holder, Compared& compared) {
   const std::uint64_t now = compared.now != nullptr ? *compared.now : 0;
   bool same = holder.size < 0 || PyDict_Size(holder.dict) == holder.size;
   for (const auto& [key, value] : holder.items) same = same && PyDict_GetItemWithError(holder.dict, key) == value;
-  for (PyObject* order : holder.orders) {
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t i = 0; same && i < PyTuple_Size(order); ++i)
-      same = PyDict_Next(holder.dict, &position, &key, &value) != 0 && key == PyTuple_GetItem(order, i);
-  }
+  for (PyObject* order : holder.orders) same = same && same_keys(holder.dict, order);
   bool known = true;
   for (const auto& [key, dict, values] : holder.held) {
     PyObject* found = same ? PyDict_GetItemWithError(holder.dict, key) : nullptr;

@@ -216,7 +216,7 @@ Result<std::vector<suite::Row>> work_off_at(std::vector<std::unique_ptr<Workplac
     }
     return all;
   };
-  // Which places share a device is a cluster's own affair.
+  // A cluster has its own ways to share devices.
   const bool shared = work.ray.empty() && work.workers > 1 && places.size() > 1;
   PLANISH_CHECK(run(shared));
   if (shared && progressing.has_put_off() && !cancel.cancelled()) {

@@ -108,7 +108,7 @@ class Flow {
     leave();
     result_.seconds_in.emplace_back(name(phase), -time_.used());
     inside_ = true;
-    // What the search found by then is worth its proof; before and after it nobody waits.
+    // Calls end with an interrupt before and after the search: what was found in it is worth its proof.
     if (phase != Phase::capture && !cancelled()) world_.evaluator.end_when_interrupted(phase != Phase::search);
     world_.progress.phase(phase, text, estimate);
   }

@@ -23,6 +23,7 @@ _NOTICED = 1 << 26  # bytes
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _OWN_MAPPING = 1 << 25  # bytes of one allocation: what is as large goes back to the system with it
 _KEPT_ON_HOST = 1 << 28
+_ASKED = re.compile(r"[Tt]ried to allocate (?P<size>(?P<number>[\d.]+) ?(?P<unit>[KMGT]?)(?:iB|B|bytes))")
 
 
 def available(device: torch.device) -> int:
@@ -110,15 +111,14 @@ def is_exhausted(error: BaseException) -> bool:
 
 def asked(error: BaseException) -> int:
     """Bytes that torch asked for in vain; 0 where it does not say."""
-    found = re.search(r"[Tt]ried to allocate ([\d.]+) ?([KMGT]?)(?:iB|B|bytes)", str(error))
-    return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
+    found = _ASKED.search(str(error))
+    return int(float(found["number"]) * 1024 ** " KMGT".index(found["unit"] or " ")) if found else 0
 
 
 def out_of_memory(what: str, error: BaseException) -> PlanishError:
     """The PlanishError for it, with the bytes that torch asked for where it says so."""
-    text = str(error)
-    found = re.search(r"[Tt]ried to allocate (\d+ bytes|[\d.]+ ?[KMGT]?i?B)", text)
-    size = f" ({found.group(1)} more)" if found else ""
+    found = _ASKED.search(str(error))
+    size = f" ({found['size']} more)" if found else ""
     return PlanishError("out_of_memory", f"{what} does not fit in memory{size}", "use smaller inputs")
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,12 @@ class Service:
 
     def _handler(self, name: str) -> Handler:
         method = getattr(self, name)
+        if name in _AGAIN:
+            method = self._once_more(method)
 
         def handle(params: dict[str, Any], fds: list[int]) -> Any:
             self.asked = self.asked or name != "hello"
             try:
-                try:
-                    return method(params)
-                except Exception as error:
-                    if name not in _AGAIN or not memory.is_exhausted(error) or not self._got_room_after(error):
-                        raise
                 return method(params)
             except PlanishError:
                 raise
@@ -75,6 +73,19 @@ class Service:
                 memory.give_back(self.device)
 
         return handle
+
+    def _once_more(self, method: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+        """The method, asked again where memory ran out in it and is there now."""
+
+        def attempt(params: dict[str, Any]) -> Any:
+            try:
+                return method(params)
+            except Exception as error:
+                if not memory.is_exhausted(error) or not self._got_room_after(error):
+                    raise
+            return method(params)
+
+        return attempt
 
     def _got_room_after(self, error: Exception) -> bool:
         """Waits for what memory was too small for, where others hold enough of the device. What is kept here goes first, so that it is needed again."""

@@ -263,7 +263,8 @@ def test_drawn_modules(seed: int) -> None:
         assert all(same(result, wanted) for result in results), f"seed {seed}, case {number}: {statement}"
         if quiet:
             harmless += 1
-            kept += made._planish.ran >= before + 2  # a part that was replaced by an equal one costs a call
+            lost = before + len(results) - made._planish.ran
+            kept += lost == 0 or (lost == 1 and isinstance(sees.get("new"), nn.Module))  # a part that is replaced by an equal one costs a call
             assert kept == harmless, f"seed {seed}, case {number}: {statement}: {made._planish.why}"
         changed += not same(wanted, captured)
     assert changed > 200 and harmless > 100  # the draw is no empty one
